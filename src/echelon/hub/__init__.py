@@ -1,0 +1,1 @@
+"""KEEP: the embedded Kubernetes-compatible API server."""
