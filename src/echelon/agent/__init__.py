@@ -1,0 +1,1 @@
+"""The member side: applies Works, reports status and heartbeats."""

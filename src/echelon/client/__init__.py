@@ -1,0 +1,1 @@
+"""REACH: one async protocol to any Kubernetes API, over HTTP or in process."""

@@ -1,0 +1,1 @@
+"""One file = what it watches + how it loads; no decisions live here."""

@@ -1,0 +1,1 @@
+"""DECIDE: pure functions of (state seen, now); nothing here touches the world."""

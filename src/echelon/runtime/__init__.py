@@ -1,0 +1,1 @@
+"""RUN: queue, controller loop, the one writer, clocks, leases, telemetry."""

@@ -1,0 +1,1 @@
+"""PLAY: simulated members on the embedded hub."""

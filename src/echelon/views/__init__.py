@@ -1,0 +1,1 @@
+"""Read models shared by the command line, JSON and the web."""

@@ -1,0 +1,1 @@
+"""Commands of the repository behind ./dev; nothing here is shipped."""
