@@ -1,0 +1,3 @@
+module echelon.real/certs
+
+go 1.25
