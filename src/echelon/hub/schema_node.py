@@ -84,6 +84,7 @@ class Schema:
         "programs",
         "properties",
         "prune_fn",
+        "prune_root_fn",
         "ref",
         "required",
         "rules",
@@ -133,6 +134,7 @@ class Schema:
         """Name of the definition this node was made from, if any."""
         self.programs: Any = None
         self.prune_fn: Callable[..., Any] | None = None
+        self.prune_root_fn: Callable[..., Any] | None = None
         self.default_fn: Callable[..., Any] | None = None
         self.ok_fn: Callable[..., Any] | None = None
 
@@ -153,6 +155,11 @@ class Definitions(dict[str, Any]):
         super().__init__(definitions)
         self.nodes: dict[str, Schema] = {}
 
+
+_OPAQUE = (
+    "FieldsV1", "JSON", "JSONSchemaPropsOrArray", "JSONSchemaPropsOrBool", "JSONSchemaPropsOrStringArray", "RawExtension",
+)
+"""Built-in definitions that hold any JSON although their schema does not say so."""
 
 _SCALARS: tuple[tuple[str, str], ...] = (
     ("type", "type"),
@@ -242,6 +249,8 @@ def _fill(node: Schema, openapi: Mapping[str, Any], known: Definitions) -> None:
     rules = openapi.get("x-kubernetes-validations")
     if rules:
         node.rules = tuple(msgspec.convert(rules, list[Rule]))
+    if node.ref is not None and node.ref.rsplit(".", 1)[-1] in _OPAQUE:
+        node.preserve_unknown = True
     _fill_children(node, openapi, known)
 
 
