@@ -25,7 +25,10 @@ def run(name: str, command: list[str]) -> bool:
     done = subprocess.run(  # fixed commands of our own
         [str(BIN / command[0]), *command[1:]], cwd=ROOT, capture_output=True, text=True, check=False
     )
-    print(f"{'ok  ' if done.returncode == 0 else 'FAIL'} {name} ({time.monotonic() - started:.1f} s)", flush=True)
+    print(
+        f"{'ok  ' if done.returncode == 0 else 'FAIL'} {name} ({time.monotonic() - started:.1f} s)",
+        flush=True,
+    )
     if done.returncode:
         print(done.stdout + done.stderr, flush=True)
     return done.returncode == 0
@@ -38,7 +41,7 @@ def main() -> int:
     if unknown:
         print(f"check: unknown {', '.join(unknown)}; there are: {', '.join(CHECKS)}", file=sys.stderr)
         return 2
-    return 0 if all([run(name, CHECKS[name]) for name in names]) else 1
+    return 1 if [name for name in names if not run(name, CHECKS[name])] else 0
 
 
 if __name__ == "__main__":

@@ -1,0 +1,149 @@
+"""One loop for every controller: take a key, load, decide, perform.
+
+A controller says what it watches and how it loads; its rule decides. It is level-based: the decision depends on
+the state loaded, never on which event came. The loop keeps one decision per key at a time, so events that arrive
+while a plan is performed merge into one next look.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Iterable, Sequence
+from datetime import datetime
+from typing import Any, Protocol
+
+import msgspec
+import structlog
+
+from echelon.api.resource import Resource
+from echelon.client.cache import Cache, Store
+from echelon.client.errors import ApiError, Conflict, TooManyRequests, Unreachable
+from echelon.rules.plan import Key, Plan
+from echelon.runtime.clock import Clock
+from echelon.runtime.perform import Performer
+from echelon.runtime.queue import Queue
+
+log = structlog.get_logger("echelon.controller")
+
+
+def own_key(obj: Any) -> Key:
+    """Return the key of an object itself."""
+    meta = obj["metadata"] if isinstance(obj, dict) else obj.metadata
+    if isinstance(meta, dict):
+        return Key(meta.get("namespace"), meta["name"])
+    return Key(meta.namespace or None, meta.name)
+
+
+class Watch(msgspec.Struct, frozen=True):
+    """A kind to follow, and which keys a change of one object (old, new; None where absent) concerns.
+
+    `cache` names the cache to follow it in: "hub" (default) or another one the controller was given.
+    """
+
+    resource: Resource
+    keys: Callable[[Any | None, Any | None], Iterable[Key]]
+    namespace: str | None = None
+
+
+def each(resource: Resource, namespace: str | None = None) -> Watch:
+    """Follow a kind whose objects are the keys themselves."""
+    return Watch(resource, lambda old, new: (own_key(new if new is not None else old),), namespace)
+
+
+class Controller(Protocol):
+    """What a controller is. `load` gathers and never decides; `decide` decides and never gathers."""
+
+    name: str
+    workers: int
+
+    @property
+    def watches(self) -> Sequence[Watch]:
+        """The kinds followed."""
+        ...
+
+    async def load(self, key: Key) -> Any | None:
+        """Gather everything the rule looks at; None when there is nothing to decide."""
+        ...
+
+    def decide(self, seen: Any, now: datetime) -> Plan:
+        """Apply the rule."""
+        ...
+
+
+class Loop:
+    """Runs one controller against one cache until cancelled."""
+
+    def __init__(self, controller: Controller, cache: Cache, performer: Performer, clock: Clock) -> None:
+        self.controller = controller
+        self.cache = cache
+        self.performer = performer
+        self.clock = clock
+        self.queue: Queue[Key] = Queue()
+        self.decisions = 0
+
+    def follow(self) -> list[Store]:
+        """Start following what the controller watches; every change becomes keys in the queue."""
+        stores = []
+        for watch in self.controller.watches:
+            store = self.cache.store(watch.resource, watch.namespace)
+            store.subscribe(self._enqueuer(watch))
+            stores.append(store)
+        return stores
+
+    def _enqueuer(self, watch: Watch) -> Callable[[Any | None, Any | None], None]:
+        def enqueue(old: Any | None, new: Any | None) -> None:
+            for key in watch.keys(old, new):
+                self.queue.add(key)
+
+        return enqueue
+
+    async def run(self) -> None:
+        """Follow, wait for the first lists, then work the queue."""
+        stores = self.follow()
+        for store in stores:
+            await store.synced.wait()
+        try:
+            async with asyncio.TaskGroup() as group:
+                for _ in range(self.controller.workers):
+                    group.create_task(self._work())
+        finally:
+            self.queue.close()
+
+    async def _work(self) -> None:
+        while True:
+            key = await self.queue.take()
+            try:
+                await self.look(key)
+            finally:
+                self.queue.done(key)
+
+    async def look(self, key: Key) -> None:
+        """Load, decide and perform one key; every failure is retried with back-off, none is forgotten."""
+        name = self.controller.name
+        try:
+            seen = await self.controller.load(key)
+            if seen is None:
+                self.queue.cancel_timer(key)
+                self.queue.succeeded(key)
+                return
+            now = self.clock.now()
+            plan = self.controller.decide(seen, now)
+            self.decisions += 1
+            self.queue.cancel_timer(key)
+            if plan.wake_at is not None:
+                self.queue.add_in(key, (plan.wake_at - now).total_seconds())
+            await self.performer.perform(plan)
+            self.queue.succeeded(key)
+        except Conflict as error:
+            delay = self.queue.retry(key)
+            log.debug(
+                "conflict, looking again", controller=name, key=str(key), error=str(error), delay_s=delay
+            )
+        except TooManyRequests as error:
+            self.queue.add_in(key, error.retry_after_s or 1.0)
+        except (ApiError, Unreachable, TimeoutError, OSError) as error:
+            delay = self.queue.retry(key)
+            log.warning("will try again", controller=name, key=str(key), error=str(error), delay_s=delay)
+        except Exception:  # a bug in one key must not stop the others
+            delay = self.queue.retry(key)
+            log.exception("failed, will try again", controller=name, key=str(key), delay_s=delay)

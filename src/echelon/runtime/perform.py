@@ -1,0 +1,200 @@
+"""The only code that writes: performs a Plan.
+
+Idempotent: a patch that would change nothing is not sent, a create of what exists and a delete of what is gone
+count as done, and every write that carries a seen resourceVersion is compare-and-swap. Steps go one after the
+other, the actions of a step side by side; the status comes last, events after it. An error ends the plan after
+its step: whoever decided will decide anew from what is then true.
+
+Every answer is fed back into the cache, so the next decision sees its own writes.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import hashlib
+from collections.abc import Mapping
+from datetime import datetime
+from typing import Any
+
+import msgspec
+
+from echelon.api.registry import EVENT
+from echelon.client.base import Client
+from echelon.client.cache import Cache, meta_of
+from echelon.client.errors import AlreadyExists, ApiError, NotFound
+from echelon.rules.plan import Action, Create, Delete, Emit, Patch, Plan, Ref, StatusWrite
+from echelon.runtime.clock import Clock
+
+MAX_PARALLEL_WRITES = 32  # of one plan: a full stage starts side by side without drowning the API
+MAX_EVENT_MESSAGE = 1024  # the API's own limit for the note of an Event
+
+
+def merge_diff(old: Mapping[str, Any], new: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the smallest merge patch that turns old into new (lists are replaced whole)."""
+    patch: dict[str, Any] = {key: None for key in old if key not in new}
+    for key, value in new.items():
+        if key not in old:
+            patch[key] = value
+        elif old[key] != value:
+            both = isinstance(value, Mapping) and isinstance(old[key], Mapping)
+            patch[key] = merge_diff(old[key], value) if both else value
+    return patch
+
+
+class Performer:
+    """Performs plans with one client, feeding results back into one cache."""
+
+    def __init__(self, client: Client, cache: Cache | None, clock: Clock, *, component: str) -> None:
+        self.client = client
+        self.cache = cache
+        self.clock = clock
+        self.component = component
+        self.write_count = 0
+        self._slots = asyncio.Semaphore(MAX_PARALLEL_WRITES)
+
+    async def perform(self, plan: Plan) -> None:
+        """Carry out a plan; raises the first error after letting the other actions of that step finish."""
+        for step in plan.steps:
+            if len(step) == 1:
+                await self._act(step[0])
+                continue
+            results = await asyncio.gather(*(self._act(action) for action in step), return_exceptions=True)
+            for result in results:
+                if isinstance(result, BaseException):
+                    raise result
+        if plan.status is not None:
+            await self._write_status(plan.status)
+        for event in plan.events:
+            await self._emit(event)
+
+    async def _act(self, action: Action) -> None:
+        async with self._slots:
+            match action:
+                case Create():
+                    await self._create(action)
+                case Patch():
+                    await self._patch(action)
+                case Delete():
+                    await self._delete(action)
+                case Emit():
+                    await self._emit(action)
+
+    async def _create(self, action: Create) -> None:
+        namespace = action.body["metadata"].get("namespace")
+        self.write_count += 1
+        try:
+            made = await self.client.create(action.resource, action.body, namespace)
+        except AlreadyExists:
+            if not action.exists_ok:
+                raise
+            return
+        self._observe(Ref(resource=action.resource, name=""), made)
+
+    async def _patch(self, action: Patch) -> None:
+        ref = action.ref
+        try:
+            if action.body:
+                made = await self._send_patch(ref, action.body, action.subresource)
+                ref = msgspec.structs.replace(ref, resource_version=meta_of(made)[1])
+            if action.status is not None:
+                await self._send_patch(ref, {"status": action.status}, "status")
+        except NotFound:
+            if not action.gone_ok:
+                raise
+
+    async def _send_patch(self, ref: Ref, body: Mapping[str, Any], subresource: str) -> Any:
+        if ref.resource_version:
+            meta = {**body.get("metadata", {}), "resourceVersion": ref.resource_version}
+            body = {**body, "metadata": meta}
+        self.write_count += 1
+        made = await self.client.patch(ref.resource, ref.name, ref.namespace, body, subresource=subresource)
+        self._observe(ref, made)
+        return made
+
+    async def _delete(self, action: Delete) -> None:
+        ref = action.ref
+        self.write_count += 1
+        try:
+            await self.client.delete(
+                ref.resource,
+                ref.name,
+                ref.namespace,
+                uid=ref.uid,
+                resource_version=ref.resource_version,
+                propagation=action.propagation,
+            )
+        except NotFound:
+            return
+
+    async def _write_status(self, write: StatusWrite) -> None:
+        old = msgspec.to_builtins(write.old) or {}
+        patch = merge_diff(old, msgspec.to_builtins(write.new))
+        if patch:
+            await self._send_patch(write.ref, {"status": patch}, "status")
+
+    async def _emit(self, event: Emit) -> None:
+        """Write a Kubernetes Event named after what it says, so that saying it again only counts."""
+        about, now = event.about, self.clock.now()
+        name = event_name(event)
+        namespace = about.namespace or "default"
+        message = event.message[:MAX_EVENT_MESSAGE]
+        body = event_body(event, name, namespace, message, now, self.component)
+        self.write_count += 1
+        try:
+            await self.client.create(EVENT, body, namespace)
+        except AlreadyExists:
+            await self._count_again(name, namespace, now)
+        except ApiError:
+            return  # an Event is a courtesy: the state itself is in the status
+
+    async def _count_again(self, name: str, namespace: str, now: datetime) -> None:
+        try:
+            held = await self.client.get(EVENT, name, namespace)
+            again = {"count": (held.get("count") or 1) + 1, "lastTimestamp": wire_time(now)}
+            await self.client.patch(EVENT, name, namespace, again)
+        except ApiError:
+            return
+
+    def _observe(self, ref: Ref, made: Any) -> None:
+        if self.cache is not None:
+            self.cache.observe(ref.resource, made)
+
+
+def wire_time(at: datetime) -> str:
+    """Render a time the way Kubernetes does, to the second."""
+    return at.strftime("%Y-%m-%dT%H:%M:%SZ")
+
+
+def event_name(event: Emit) -> str:
+    """Name an Event after its subject and what it says."""
+    said = f"{event.about.uid}/{event.about.name}/{event.type}/{event.reason}/{event.message}"
+    return f"{event.about.name[:200]}.{hashlib.sha256(said.encode()).hexdigest()[:16]}"
+
+
+def event_body(
+    event: Emit, name: str, namespace: str, message: str, now: datetime, component: str
+) -> dict[str, Any]:
+    """Build the core/v1 Event."""
+    about = event.about
+    involved = {
+        "apiVersion": f"{about.resource.group}/{about.resource.version}".lstrip("/"),
+        "kind": about.resource.kind,
+        "name": about.name,
+        **({"namespace": about.namespace} if about.namespace else {}),
+        **({"uid": about.uid} if about.uid else {}),
+        **({"resourceVersion": about.resource_version} if about.resource_version else {}),
+    }
+    return {
+        "apiVersion": "v1",
+        "kind": "Event",
+        "metadata": {"name": name, "namespace": namespace},
+        "involvedObject": involved,
+        "type": event.type,
+        "reason": event.reason,
+        "message": message,
+        "count": 1,
+        "firstTimestamp": wire_time(now),
+        "lastTimestamp": wire_time(now),
+        "source": {"component": component},
+        "reportingComponent": component,
+    }
