@@ -75,6 +75,8 @@ def build(target: Path) -> None:
 
     (source / "go.mod").unlink(missing_ok=True)
     call("mod", "init", "echelon.local/kubectl")
-    call("get", f"k8s.io/kubectl@{VERSION}", f"k8s.io/component-base@{VERSION}", f"k8s.io/client-go@{VERSION}")
+    call(
+        "get", f"k8s.io/kubectl@{VERSION}", f"k8s.io/component-base@{VERSION}", f"k8s.io/client-go@{VERSION}"
+    )
     call("mod", "tidy")
     call("build", "-trimpath", "-ldflags", "-s -w", "-o", str(target), ".")

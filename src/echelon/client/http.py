@@ -189,7 +189,9 @@ class HttpTransport:
                     answer.status, {key.lower(): value for key, value in answer.headers.items()}, content
                 )
         except (aiohttp.ClientError, TimeoutError, OSError) as error:
-            raise Unreachable(f"{method} {self.access.server}: {str(error) or type(error).__name__}") from error
+            raise Unreachable(
+                f"{method} {self.access.server}: {str(error) or type(error).__name__}"
+            ) from error
 
     def _server_name(self) -> dict[str, Any]:
         return {"server_hostname": self.access.server_name} if self.access.server_name else {}

@@ -171,7 +171,7 @@ def _bytes(entry: Mapping[str, Any], key: str, base: Path) -> bytes | None:
     inline = entry.get(f"{key}-data")
     if inline:
         try:
-            return base64.b64decode(inline)
+            return base64.b64decode(inline, validate=True)
         except (binascii.Error, ValueError) as error:
             raise ConfigError(f"{key}-data is not base64: {error}") from error
     if not entry.get(key):
