@@ -22,6 +22,7 @@ from echelon.rules.plan import Key, Plan
 from echelon.runtime.clock import Clock
 from echelon.runtime.perform import Performer
 from echelon.runtime.queue import Queue
+from echelon.runtime.telemetry import Telemetry
 
 log = structlog.get_logger("echelon.controller")
 
@@ -73,13 +74,24 @@ class Controller(Protocol):
 class Loop:
     """Runs one controller against one cache until cancelled."""
 
-    def __init__(self, controller: Controller, cache: Cache, performer: Performer, clock: Clock) -> None:
+    def __init__(
+        self,
+        controller: Controller,
+        cache: Cache,
+        performer: Performer,
+        clock: Clock,
+        telemetry: Telemetry | None = None,
+    ) -> None:
         self.controller = controller
         self.cache = cache
         self.performer = performer
         self.clock = clock
         self.queue: Queue[Key] = Queue()
-        self.decisions = 0
+        telemetry = telemetry or Telemetry()
+        self._decisions = telemetry.decisions.labels(controller.name)
+        self._failures = telemetry.failures.labels(controller.name)
+        self._seconds = telemetry.seconds.labels(controller.name)
+        telemetry.waiting.labels(controller.name).set_function(self.queue.__len__)
 
     def follow(self) -> list[Store]:
         """Start following what the controller watches; every change becomes keys in the queue."""
@@ -118,22 +130,11 @@ class Loop:
                 self.queue.done(key)
 
     async def look(self, key: Key) -> None:
-        """Load, decide and perform one key; every failure is retried with back-off, none is forgotten."""
+        """Look at one key; every failure is retried with back-off, none is forgotten."""
         name = self.controller.name
         try:
-            seen = await self.controller.load(key)
-            if seen is None:
-                self.queue.cancel_timer(key)
-                self.queue.succeeded(key)
-                return
-            now = self.clock.now()
-            plan = self.controller.decide(seen, now)
-            self.decisions += 1
-            self.queue.cancel_timer(key)
-            if plan.wake_at is not None:
-                self.queue.add_in(key, (plan.wake_at - now).total_seconds())
-            await self.performer.perform(plan)
-            self.queue.succeeded(key)
+            with self._seconds.time():
+                await self._decide(key)
         except Conflict as error:
             delay = self.queue.retry(key)
             log.debug(
@@ -142,8 +143,26 @@ class Loop:
         except TooManyRequests as error:
             self.queue.add_in(key, error.retry_after_s or 1.0)
         except (ApiError, Unreachable, TimeoutError, OSError) as error:
+            self._failures.inc()
             delay = self.queue.retry(key)
             log.warning("will try again", controller=name, key=str(key), error=str(error), delay_s=delay)
         except Exception:  # a bug in one key must not stop the others
+            self._failures.inc()
             delay = self.queue.retry(key)
             log.exception("failed, will try again", controller=name, key=str(key), delay_s=delay)
+
+    async def _decide(self, key: Key) -> None:
+        """Load, decide, perform."""
+        seen = await self.controller.load(key)
+        if seen is None:
+            self.queue.cancel_timer(key)
+            self.queue.succeeded(key)
+            return
+        now = self.clock.now()
+        plan = self.controller.decide(seen, now)
+        self._decisions.inc()
+        self.queue.cancel_timer(key)
+        if plan.wake_at is not None:
+            self.queue.add_in(key, (plan.wake_at - now).total_seconds())
+        await self.performer.perform(plan)
+        self.queue.succeeded(key)

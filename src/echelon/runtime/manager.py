@@ -14,6 +14,7 @@ from echelon.client.cache import Cache
 from echelon.runtime.clock import Clock, WallClock
 from echelon.runtime.controller import Controller, Loop
 from echelon.runtime.perform import Performer
+from echelon.runtime.telemetry import Telemetry
 
 
 class Manager:
@@ -24,13 +25,14 @@ class Manager:
         self.clock = clock or WallClock()
         self.cache = Cache(client)
         self.performer = Performer(client, self.cache, self.clock, component=component)
+        self.telemetry = Telemetry()
         self.loops: list[Loop] = []
         self._tasks: list[asyncio.Task[None]] = []
 
     async def start(self, controllers: Sequence[Controller]) -> None:
         """Start controllers and wait until their first lists are in."""
         for controller in controllers:
-            loop = Loop(controller, self.cache, self.performer, self.clock)
+            loop = Loop(controller, self.cache, self.performer, self.clock, self.telemetry)
             self.loops.append(loop)
             self._tasks.append(asyncio.create_task(loop.run(), name=controller.name))
         await asyncio.sleep(0)

@@ -1,0 +1,21 @@
+"""`echelon crds`: print the custom resource definitions, for `kubectl apply -f -`."""
+
+from __future__ import annotations
+
+import click
+
+
+@click.command()
+def crds() -> None:
+    """Print the custom resource definitions as YAML.
+
+    \b
+    Apply them to any cluster:
+      echelon crds | kubectl apply --server-side -f -
+    """
+    import yaml  # noqa: PLC0415 - commands import what they need
+
+    from echelon.api.crds import crds as definitions  # noqa: PLC0415
+
+    dumper = getattr(yaml, "CSafeDumper", yaml.SafeDumper)
+    click.echo(yaml.dump_all(definitions(), Dumper=dumper, sort_keys=False), nl=False)

@@ -1,0 +1,103 @@
+"""The command `echelon` (also `kubectl echelon`): each command lives in its own module, imported only when called.
+
+`--help` must answer in a blink, so nothing heavy is imported here.
+"""
+
+from __future__ import annotations
+
+import importlib
+import sys
+from typing import Any, ClassVar
+
+import click
+
+from echelon import __version__
+
+# command -> (module, function, one line of help shown without importing the module)
+COMMANDS: dict[str, tuple[str, str, str]] = {
+    "demo": ("echelon.cli.demo", "demo", "See a staged rollout from nothing to done, in a minute."),
+    "up": ("echelon.cli.service", "up", "Start a hub and simulated members on this machine."),
+    "down": ("echelon.cli.service", "down", "End what 'up' started."),
+    "status": ("echelon.cli.service", "status", "Say what is running here and how to reach it."),
+    "crds": ("echelon.cli.crds", "crds", "Print the custom resource definitions."),
+}
+
+EXIT_ERROR = 1
+
+
+class Lazy(click.Group):
+    """A group that imports a command's module only when the command is used."""
+
+    commands_of: ClassVar[dict[str, tuple[str, str, str]]] = COMMANDS
+
+    def list_commands(self, ctx: click.Context) -> list[str]:
+        """Name the commands in the order of the table."""
+        del ctx
+        return list(self.commands_of)
+
+    def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
+        """Import the command."""
+        del ctx
+        if cmd_name not in self.commands_of:
+            return None
+        module, name, _ = self.commands_of[cmd_name]
+        command = getattr(importlib.import_module(module), name)
+        assert isinstance(command, click.Command)
+        return command
+
+    def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
+        """List the commands without importing them."""
+        del ctx
+        with formatter.section("Commands"):
+            formatter.write_dl([(name, row[2]) for name, row in self.commands_of.items()])
+
+    def resolve_command(self, ctx: click.Context, args: list[str]) -> Any:
+        """Suggest the nearest command for an unknown one."""
+        try:
+            return super().resolve_command(ctx, args)
+        except click.UsageError as error:
+            import difflib  # noqa: PLC0415 - only on a typing mistake
+
+            near = difflib.get_close_matches(args[0], self.commands_of, n=1)
+            if near:
+                error.message += f" Did you mean '{near[0]}'?"
+            raise
+
+
+@click.group(cls=Lazy, context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100})
+@click.version_option(__version__, message="echelon %(version)s")
+def echelon() -> None:
+    """Roll changes out over a fleet of Kubernetes clusters, stage by stage."""
+
+
+def main() -> None:
+    """Run the command line; an expected failure is one sentence on stderr, never a traceback."""
+    try:
+        echelon.main(prog_name="echelon", standalone_mode=False)
+    except click.exceptions.Exit as error:
+        sys.exit(error.exit_code)
+    except click.Abort:
+        click.echo("interrupted", err=True)
+        sys.exit(130)
+    except click.ClickException as error:
+        error.show()
+        sys.exit(error.exit_code)
+    except BrokenPipeError:
+        sys.exit(0)
+    except Exception as error:
+        if not _is_expected(error):
+            raise
+        click.echo(f"error: {error}", err=True)
+        sys.exit(EXIT_ERROR)
+
+
+def _is_expected(error: Exception) -> bool:
+    """Tell whether an error speaks for itself."""
+    from echelon.client.errors import ApiError, Unreachable  # noqa: PLC0415 - only on failure
+    from echelon.client.kubeconfig import ConfigError  # noqa: PLC0415
+
+    return isinstance(error, ApiError | Unreachable | ConfigError)
+
+
+if __name__ == "__main__":
+    main()
