@@ -1,0 +1,1 @@
+"""WHAT travels: frozen typed objects, names, kinds and CRDs. No I/O."""
