@@ -11,22 +11,12 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from datetime import datetime
-from typing import Any, Literal, NamedTuple
+from typing import Any, Literal
 
 import msgspec
 
 from echelon.api.resource import Resource
-
-
-class Key(NamedTuple):
-    """Names one object of a kind: what queues hold and controllers load."""
-
-    namespace: str | None
-    name: str
-
-    def __str__(self) -> str:
-        """`namespace/name`, or `name` for cluster-scoped objects."""
-        return f"{self.namespace}/{self.name}" if self.namespace else self.name
+from echelon.api.scope import Key
 
 
 class Ref(msgspec.Struct, frozen=True, kw_only=True):
@@ -126,3 +116,17 @@ class Plan(msgspec.Struct, frozen=True, kw_only=True):
 
 
 NOTHING = Plan(why="nothing to do")
+
+__all__ = [
+    "NOTHING",
+    "Action",
+    "Create",
+    "Delete",
+    "Emit",
+    "Key",
+    "Patch",
+    "Plan",
+    "Ref",
+    "StatusWrite",
+    "ref_of",
+]

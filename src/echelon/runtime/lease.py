@@ -14,7 +14,7 @@ from typing import Any
 
 import msgspec
 
-from echelon.api.registry import LEASE
+from echelon.api.builtin import LEASES
 from echelon.client.base import Client
 from echelon.client.errors import ApiError, Conflict, NotFound, Unreachable
 from echelon.runtime.clock import Clock
@@ -94,10 +94,10 @@ class Election:
             return
         self.is_leader = False
         try:
-            lease = await self.client.get(LEASE, self.name, self.namespace)
+            lease = await self.client.get(LEASES, self.name, self.namespace)
             if lease["spec"].get("holderIdentity") == self.identity:
                 spec = {**lease["spec"], "holderIdentity": "", "leaseDurationSeconds": 1}
-                await self.client.update(LEASE, {**lease, "spec": spec}, self.name, self.namespace)
+                await self.client.update(LEASES, {**lease, "spec": spec}, self.name, self.namespace)
         except (ApiError, Unreachable):
             return  # it runs out by itself
 
@@ -110,7 +110,7 @@ class Election:
     async def _take_or_renew(self) -> bool:
         now = self.clock.now()
         try:
-            lease = await self.client.get(LEASE, self.name, self.namespace)
+            lease = await self.client.get(LEASES, self.name, self.namespace)
         except NotFound:
             body = {
                 "apiVersion": "coordination.k8s.io/v1",
@@ -118,13 +118,13 @@ class Election:
                 "metadata": {"name": self.name, "namespace": self.namespace},
                 "spec": claim(None, self.identity, self.timing, now),
             }
-            await self.client.create(LEASE, body, self.namespace)
+            await self.client.create(LEASES, body, self.namespace)
             return True
         if not self._is_free(lease.get("spec") or {}):
             return False
         spec = claim(lease.get("spec"), self.identity, self.timing, now)
         try:
-            await self.client.update(LEASE, {**lease, "spec": spec}, self.name, self.namespace)
+            await self.client.update(LEASES, {**lease, "spec": spec}, self.name, self.namespace)
         except Conflict:
             return False
         return True

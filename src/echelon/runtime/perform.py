@@ -18,7 +18,7 @@ from typing import Any
 
 import msgspec
 
-from echelon.api.registry import EVENT
+from echelon.api.builtin import EVENTS
 from echelon.client.base import Client
 from echelon.client.cache import Cache, meta_of
 from echelon.client.errors import AlreadyExists, ApiError, NotFound
@@ -141,7 +141,7 @@ class Performer:
         body = event_body(event, name, namespace, message, now, self.component)
         self.write_count += 1
         try:
-            await self.client.create(EVENT, body, namespace)
+            await self.client.create(EVENTS, body, namespace)
         except AlreadyExists:
             await self._count_again(name, namespace, now)
         except ApiError:
@@ -149,9 +149,9 @@ class Performer:
 
     async def _count_again(self, name: str, namespace: str, now: datetime) -> None:
         try:
-            held = await self.client.get(EVENT, name, namespace)
+            held = await self.client.get(EVENTS, name, namespace)
             again = {"count": (held.get("count") or 1) + 1, "lastTimestamp": wire_time(now)}
-            await self.client.patch(EVENT, name, namespace, again)
+            await self.client.patch(EVENTS, name, namespace, again)
         except ApiError:
             return
 
