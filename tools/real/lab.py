@@ -161,9 +161,7 @@ class Lab:
         took["all"] = time.monotonic() - began
         return took
 
-    def _up_plane(
-        self, plane: str, components: dict[str, plan.Component], nodes: int, state: State
-    ) -> float:
+    def _up_plane(self, plane: str, components: dict[str, plan.Component], nodes: int, state: State) -> float:
         """Starts one plane; returns the clock's reading when it was usable."""
         self._start_and_wait(components[f"{plane}/apiserver"])
         agents = [components[f"{plane}/{agent}"] for agent in plan.agents_of(plane)]
@@ -400,8 +398,10 @@ def show_status(lab: Lab, as_json: bool) -> None:
         return
     for row in rows:
         state = "healthy" if row["healthy"] else "unhealthy" if row["pid"] else "not running"
-        print(f"{row['name']:<28}{row['port']:<8}{row['pid'] or '-'!s:<10}{state:<14}"
-              f"{row['rss_mib'] or '-'} MiB")
+        print(
+            f"{row['name']:<28}{row['port']:<8}{row['pid'] or '-'!s:<10}{state:<14}"
+            f"{row['rss_mib'] or '-'} MiB"
+        )
 
 
 def signal_component(lab: Lab, command: str, name: str) -> None:
