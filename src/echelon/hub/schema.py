@@ -2,15 +2,54 @@
 
 Signatures (stable):
 - `compile_schema(openapi, definitions=None) -> Schema`; wrap shared definitions in `Definitions`.
-- `prune(schema, obj) -> list[str]`: removes unknown fields in place, returns their paths (`spec.foo`, `spec.stages[0].bar`).
-- `apply_defaults(schema, obj) -> None`: in place.
+- `prune(schema, obj) -> list[str]`: removes unknown fields in place, returns their sorted paths (`spec.foo`,
+  `spec.stages[0].bar`), unknown fields of `metadata` included.
+- `apply_defaults(schema, obj) -> None`: in place; drops nulls that count as absent first.
 - `validate(schema, obj, old=None) -> list[Cause]`: all causes, worded as kube-apiserver words them.
+- `validate_status(schema, obj, old) -> list[Cause]`: the same for a write to the status subresource.
 
 What it must never do: copy objects deeply (85 us for 3 KB), or know about HTTP.
 """
 
 from __future__ import annotations
 
-from echelon.hub.schema_node import JSON, Definitions, Rule, Schema, compile_schema
+from echelon.hub.schema_node import JSON, MISSING, Definitions, Rule, Schema, compile_schema
+from echelon.hub.schema_ok import is_ok
+from echelon.hub.schema_prune import apply_defaults, prune, prune_metadata, prune_part
+from echelon.hub.schema_shape import embedded_causes, list_causes
+from echelon.hub.schema_validate import NO_FIELD, Cause, explain
 
-__all__ = ["JSON", "Definitions", "Rule", "Schema", "compile_schema"]
+__all__ = [
+    "JSON", "Cause", "Definitions", "Rule", "Schema", "apply_defaults", "compile_schema", "prune", "prune_metadata",
+    "prune_part", "validate", "validate_status",
+]
+
+_UNCHECKED = Cause(
+    "FieldValueInvalid",
+    "Invalid value: null: some validation rules were not checked because the object was invalid; "
+    "correct the existing errors to complete validation",
+    NO_FIELD,
+)
+
+
+def validate(schema: Schema, obj: JSON, old: JSON = None) -> list[Cause]:
+    """Return why an object may not be stored; `old` is what it replaces, if anything."""
+    if is_ok(schema, obj):
+        return []
+    causes = explain(schema, obj, MISSING if old is None else old)
+    causes += embedded_causes(schema, obj)
+    if old is None or not list_causes(schema, old):
+        causes += list_causes(schema, obj)
+    return causes
+
+
+def validate_status(schema: Schema, obj: JSON, old: JSON) -> list[Cause]:
+    """Return why an object may not be stored after a write to its status; the rest of it is the old one's."""
+    status_schema = schema.properties.get("status")
+    causes: list[Cause] = []
+    if status_schema is not None and "status" in obj and not is_ok(status_schema, obj["status"]):
+        causes = explain(status_schema, obj["status"], old.get("status", MISSING), "status")
+    duplicates = list_causes(schema, obj)
+    if duplicates and not list_causes(schema, old):
+        causes += duplicates
+    return causes

@@ -88,6 +88,7 @@ class Schema:
         "ref",
         "required",
         "rules",
+        "shape",
         "type",
         "unique_items",
     )
@@ -133,6 +134,8 @@ class Schema:
         self.ref: str | None = None
         """Name of the definition this node was made from, if any."""
         self.programs: Any = None
+        self.shape: Any = None
+        """What managed fields know of this node; belongs to `hub/shape.py`."""
         self.prune_fn: Callable[..., Any] | None = None
         self.prune_root_fn: Callable[..., Any] | None = None
         self.default_fn: Callable[..., Any] | None = None
