@@ -13,9 +13,9 @@ def crds() -> None:
     Apply them to any cluster:
       echelon crds | kubectl apply --server-side -f -
     """
-    import yaml  # noqa: PLC0415 - commands import what they need
+    import yaml
 
-    from echelon.api.crds import crds as definitions  # noqa: PLC0415
+    from echelon.api.crds import crds as definitions
 
     dumper = getattr(yaml, "CSafeDumper", yaml.SafeDumper)
     click.echo(yaml.dump_all(definitions(), Dumper=dumper, sort_keys=False), nl=False)

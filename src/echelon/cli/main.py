@@ -56,7 +56,7 @@ class Lazy(click.Group):
         try:
             return super().resolve_command(ctx, args)
         except click.UsageError as error:
-            import difflib  # noqa: PLC0415 - only on a typing mistake
+            import difflib
 
             near = difflib.get_close_matches(args[0], self.commands_of, n=1)
             if near:
@@ -93,8 +93,8 @@ def main() -> None:
 
 def _is_expected(error: Exception) -> bool:
     """Tell whether an error speaks for itself."""
-    from echelon.client.errors import ApiError, Unreachable  # noqa: PLC0415 - only on failure
-    from echelon.client.kubeconfig import ConfigError  # noqa: PLC0415
+    from echelon.client.errors import ApiError, Unreachable
+    from echelon.client.kubeconfig import ConfigError
 
     return isinstance(error, ApiError | Unreachable | ConfigError)
 

@@ -41,6 +41,20 @@ def merge_diff(old: Mapping[str, Any], new: Mapping[str, Any]) -> dict[str, Any]
     return patch
 
 
+# Where one plan has written, and the version each place has since: a plan does not conflict with itself.
+Place = tuple[str, str, str | None, str]
+Versions = dict[Place, str]
+
+
+def _place(ref: Ref) -> Place:
+    return ref.resource.group, ref.resource.plural, ref.namespace, ref.name
+
+
+def _version(ref: Ref, own: Versions) -> str:
+    """Return the version to compare with: the one seen, or the one this plan has made of it."""
+    return own.get(_place(ref), ref.resource_version) if ref.resource_version else ""
+
+
 class Performer:
     """Performs plans with one client, feeding results back into one cache."""
 
@@ -54,28 +68,31 @@ class Performer:
 
     async def perform(self, plan: Plan) -> None:
         """Carry out a plan; raises the first error after letting the other actions of that step finish."""
+        own: Versions = {}
         for step in plan.steps:
             if len(step) == 1:
-                await self._act(step[0])
+                await self._act(step[0], own)
                 continue
-            results = await asyncio.gather(*(self._act(action) for action in step), return_exceptions=True)
+            results = await asyncio.gather(
+                *(self._act(action, own) for action in step), return_exceptions=True
+            )
             for result in results:
                 if isinstance(result, BaseException):
                     raise result
         if plan.status is not None:
-            await self._write_status(plan.status)
+            await self._write_status(plan.status, own)
         for event in plan.events:
             await self._emit(event)
 
-    async def _act(self, action: Action) -> None:
+    async def _act(self, action: Action, own: Versions) -> None:
         async with self._slots:
             match action:
                 case Create():
                     await self._create(action)
                 case Patch():
-                    await self._patch(action)
+                    await self._patch(action, own)
                 case Delete():
-                    await self._delete(action)
+                    await self._delete(action, own)
                 case Emit():
                     await self._emit(action)
 
@@ -90,28 +107,26 @@ class Performer:
             return
         self._observe(Ref(resource=action.resource, name=""), made)
 
-    async def _patch(self, action: Patch) -> None:
-        ref = action.ref
+    async def _patch(self, action: Patch, own: Versions) -> None:
         try:
             if action.body:
-                made = await self._send_patch(ref, action.body, action.subresource)
-                ref = msgspec.structs.replace(ref, resource_version=meta_of(made)[1])
+                await self._send_patch(action.ref, action.body, action.subresource, own)
             if action.status is not None:
-                await self._send_patch(ref, {"status": action.status}, "status")
+                await self._send_patch(action.ref, {"status": action.status}, "status", own)
         except NotFound:
             if not action.gone_ok:
                 raise
 
-    async def _send_patch(self, ref: Ref, body: Mapping[str, Any], subresource: str) -> Any:
+    async def _send_patch(self, ref: Ref, body: Mapping[str, Any], subresource: str, own: Versions) -> None:
         if ref.resource_version:
-            meta = {**body.get("metadata", {}), "resourceVersion": ref.resource_version}
+            meta = {**body.get("metadata", {}), "resourceVersion": _version(ref, own)}
             body = {**body, "metadata": meta}
         self.write_count += 1
         made = await self.client.patch(ref.resource, ref.name, ref.namespace, body, subresource=subresource)
+        own[_place(ref)] = meta_of(made)[1]
         self._observe(ref, made)
-        return made
 
-    async def _delete(self, action: Delete) -> None:
+    async def _delete(self, action: Delete, own: Versions) -> None:
         ref = action.ref
         self.write_count += 1
         try:
@@ -120,17 +135,17 @@ class Performer:
                 ref.name,
                 ref.namespace,
                 uid=ref.uid,
-                resource_version=ref.resource_version,
+                resource_version=_version(ref, own),
                 propagation=action.propagation,
             )
         except NotFound:
             return
 
-    async def _write_status(self, write: StatusWrite) -> None:
+    async def _write_status(self, write: StatusWrite, own: Versions) -> None:
         old = msgspec.to_builtins(write.old) or {}
         patch = merge_diff(old, msgspec.to_builtins(write.new))
         if patch:
-            await self._send_patch(write.ref, {"status": patch}, "status")
+            await self._send_patch(write.ref, {"status": patch}, "status", own)
 
     async def _emit(self, event: Emit) -> None:
         """Write a Kubernetes Event named after what it says, so that saying it again only counts."""

@@ -1,0 +1,487 @@
+"""Membership as the hub sees it: a desk for the agent, a mirror of what it reports, and a clean leave.
+
+    join    finalizer and label → namespace → Role, RoleBinding, InternalMemberCluster(Join) → ReadyToJoin
+    mirror  agent status, usage, properties, conditions → Joined, Healthy
+    leave   InternalMemberCluster(Leave) → agent says left (or is waited for long enough) → Works released →
+            namespace deleted → finalizer removed
+
+A silent member turns `Healthy` False by itself: the decision wakes when the next heartbeat is overdue. What a member
+reports is mirrored, bounded, and never touches conditions that are the hub's own to say.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from datetime import UTC, datetime, timedelta
+from typing import Any, Literal
+
+import msgspec
+
+from echelon.api import builtin
+from echelon.api.cluster import AgentStatus, InternalMemberCluster, MemberCluster, MemberClusterStatus
+from echelon.api.conditions import find_condition, set_condition
+from echelon.api.meta import FALSE, TRUE, UNKNOWN, Condition, Conditions
+from echelon.api.names import (
+    CLUSTER_GROUP,
+    FINALIZER_MEMBER_CLUSTER,
+    LABEL_IS_FLEET_RESOURCE,
+    LABEL_MEMBER_NAME,
+    LABEL_TRUE,
+    MAX_LABEL,
+    PLACEMENT_GROUP,
+    AgentType,
+    MemberCondition,
+    MembershipState,
+    member_namespace,
+    member_role,
+    member_role_binding,
+)
+from echelon.api.own import INTERNAL_MEMBER_CLUSTERS, MEMBER_CLUSTERS, WORKS
+from echelon.rules.plan import Action, Create, Delete, Emit, Patch, Plan, Ref, StatusWrite, ref_of
+
+MAX_MEMBER_CONDITIONS = (
+    20  # what a member may add to its own MemberCluster; a full list tells nobody anything
+)
+MAX_MEMBER_PROPERTIES = 200  # likewise
+MAX_MISSED_BEATS = 2  # one may be late, two in a row are silence
+HUB_OWNED = frozenset({MemberCondition.READY_TO_JOIN, MemberCondition.JOINED, MemberCondition.HEALTHY})
+RBAC_GROUP = "rbac.authorization.k8s.io"
+EPOCH = datetime.fromtimestamp(0, UTC)
+
+
+class Options(msgspec.Struct, frozen=True, kw_only=True):
+    """What the operator of the hub decides."""
+
+    unhealthy_after: timedelta = timedelta(seconds=60)  # never less than MAX_MISSED_BEATS periods
+    force_delete_after: timedelta = timedelta(minutes=15)
+    agents: tuple[str, ...] = (AgentType.MEMBER,)
+
+
+class Seen(msgspec.Struct, frozen=True, kw_only=True):
+    """One member and everything that belongs to it on the hub."""
+
+    member: MemberCluster
+    desk: InternalMemberCluster | None = None
+    namespace: Mapping[str, Any] | None = None
+    role: Mapping[str, Any] | None = None
+    role_binding: Mapping[str, Any] | None = None
+    works: tuple[Any, ...] = ()
+    options: Options = Options()
+
+
+def step(seen: Seen, now: datetime) -> Plan:
+    """Decide what a member needs next."""
+    if seen.member.metadata.is_deleting:
+        return _leave(seen, now)
+    return _join(seen, now)
+
+
+# --- joining -----------------------------------------------------------------------------------------------------
+def _join(seen: Seen, now: datetime) -> Plan:
+    member = seen.member
+    ref = ref_of(MEMBER_CLUSTERS, member)
+    too_long = _cannot_join(member.name)
+    if too_long:
+        refused = _condition(
+            MemberCondition.READY_TO_JOIN, FALSE, "MemberClusterNameNotUsable", too_long, member
+        )
+        status = member.status or MemberClusterStatus()
+        conditions = set_condition(status.conditions, refused, now)
+        return Plan(
+            status=StatusWrite(
+                ref=ref, old=status, new=msgspec.structs.replace(status, conditions=conditions)
+            ),
+            events=(Emit(about=ref, reason="MemberClusterNameNotUsable", message=too_long, type="Warning"),),
+            why="the name cannot be used",
+        )
+    children, events = _children(seen)
+    meta = _metadata_patch(member)
+    steps: list[tuple[Action, ...]] = []
+    if meta:
+        steps.append((Patch(ref=ref, body=meta),))
+    namespace_first = [action for action in children if _is_namespace(action)]
+    rest = [action for action in children if not _is_namespace(action)]
+    steps += [tuple(group) for group in (namespace_first, rest) if group]
+    old = member.status or MemberClusterStatus()
+    new, wake_at = _mirror(seen, old, now)
+    ready = _condition(
+        MemberCondition.READY_TO_JOIN,
+        TRUE,
+        "MemberClusterReadyToJoin",
+        "Member cluster is ready to join the fleet",
+        member,
+    )
+    new = msgspec.structs.replace(new, conditions=set_condition(new.conditions, ready, now))
+    return Plan(
+        steps=tuple(steps),
+        status=StatusWrite(ref=ref, old=old, new=new),
+        events=(*events, *_transitions(ref, old, new)),
+        wake_at=wake_at,
+        why="joining" if children else "mirroring",
+    )
+
+
+def _cannot_join(name: str) -> str:
+    """Say why a member of this name can never have a namespace on the hub; empty when it can."""
+    namespace = member_namespace(name)
+    if len(namespace) > MAX_LABEL:
+        most = MAX_LABEL - len(member_namespace(""))
+        return f"the name has {len(name)} characters; at most {most} fit into the namespace {member_namespace('NAME')}"
+    if "." in name:
+        return f"the name contains a dot, which the namespace {namespace} may not have; use a dash"
+    return ""
+
+
+def _metadata_patch(member: MemberCluster) -> dict[str, Any]:
+    meta: dict[str, Any] = {}
+    if FINALIZER_MEMBER_CLUSTER not in member.metadata.finalizers:
+        meta["finalizers"] = [*member.metadata.finalizers, FINALIZER_MEMBER_CLUSTER]
+    if member.metadata.labels.get(LABEL_MEMBER_NAME) != member.name:
+        meta["labels"] = {LABEL_MEMBER_NAME: member.name}
+    return {"metadata": meta} if meta else {}
+
+
+def _is_namespace(action: Action) -> bool:
+    resource = (
+        action.ref.resource if isinstance(action, Patch | Delete) else getattr(action, "resource", None)
+    )
+    return resource == builtin.NAMESPACES
+
+
+def _children(seen: Seen) -> tuple[list[Action], list[Emit]]:
+    """Make what is missing and mend what differs; one Event says each."""
+    member = seen.member
+    about = ref_of(MEMBER_CLUSTERS, member)
+    actions: list[Action] = []
+    events: list[Emit] = []
+
+    def tell(reason: str, message: str) -> None:
+        events.append(Emit(about=about, reason=reason, message=message))
+
+    namespace = _namespace(member)
+    if seen.namespace is None:
+        actions.append(Create(resource=builtin.NAMESPACES, body=namespace))
+        tell("NamespaceCreated", "Namespace was created")
+    elif (seen.namespace["metadata"].get("labels") or {}).get(LABEL_IS_FLEET_RESOURCE) != LABEL_TRUE:
+        labels = {"metadata": {"labels": {LABEL_IS_FLEET_RESOURCE: LABEL_TRUE}}}
+        actions.append(Patch(ref=_by_name(builtin.NAMESPACES, seen.namespace), body=labels))
+        tell("NamespacePatched", "Namespace was patched")
+    role = _role(member)
+    if seen.role is None:
+        actions.append(Create(resource=builtin.ROLES, body=role))
+        tell("RoleCreated", "role was created")
+    elif seen.role.get("rules") != role["rules"]:
+        actions.append(Patch(ref=_by_name(builtin.ROLES, seen.role), body={"rules": role["rules"]}))
+        tell("RoleUpdated", "role was updated")
+    binding = _role_binding(member)
+    if seen.role_binding is None:
+        actions.append(Create(resource=builtin.ROLE_BINDINGS, body=binding))
+        tell("RoleBindingCreated", "role binding was created")
+    elif _subjects(seen.role_binding) != _subjects(binding):
+        actions.append(
+            Patch(
+                ref=_by_name(builtin.ROLE_BINDINGS, seen.role_binding), body={"subjects": binding["subjects"]}
+            )
+        )
+        tell("RoleBindingUpdated", "role binding was updated")
+    wanted = _desk_spec(member, MembershipState.JOIN)
+    if seen.desk is None:
+        actions.append(Create(resource=INTERNAL_MEMBER_CLUSTERS, body=_desk(member, wanted)))
+        tell("InternalMemberClusterCreated", "Internal member cluster was created")
+    elif msgspec.to_builtins(seen.desk.spec) != wanted:
+        actions.append(Patch(ref=_by_name(INTERNAL_MEMBER_CLUSTERS, seen.desk), body={"spec": wanted}))
+        tell("InternalMemberClusterSpecUpdated", "internal member cluster spec updated")
+    return actions, events
+
+
+def _by_name(resource: Any, seen: Any) -> Ref:
+    """Point at a child whose whole wanted content is sent, so that nothing needs comparing."""
+    return msgspec.structs.replace(ref_of(resource, seen), resource_version="")
+
+
+def _subjects(role_binding: Mapping[str, Any]) -> list[dict[str, Any]]:
+    return [
+        {key: value for key, value in subject.items() if value}
+        for subject in role_binding.get("subjects") or []
+    ]
+
+
+def _owner(member: MemberCluster) -> list[dict[str, Any]]:
+    return [
+        {
+            "apiVersion": MEMBER_CLUSTERS.api_version,
+            "kind": MEMBER_CLUSTERS.kind,
+            "name": member.name,
+            "uid": member.metadata.uid,
+            "controller": True,
+            "blockOwnerDeletion": True,
+        }
+    ]
+
+
+def _namespace(member: MemberCluster) -> dict[str, Any]:
+    return {
+        "apiVersion": "v1",
+        "kind": "Namespace",
+        "metadata": {
+            "name": member_namespace(member.name),
+            "labels": {LABEL_IS_FLEET_RESOURCE: LABEL_TRUE},
+            "ownerReferences": _owner(member),
+        },
+    }
+
+
+def _role(member: MemberCluster) -> dict[str, Any]:
+    """Grant a member's agent what it needs in its own namespace, verb by verb, and nothing else anywhere."""
+    return {
+        "apiVersion": f"{RBAC_GROUP}/v1",
+        "kind": "Role",
+        "metadata": _child_meta(member, member_role(member.name)),
+        "rules": [
+            _rule(PLACEMENT_GROUP, "works", "get", "list", "watch", "patch", "update"),
+            _rule(PLACEMENT_GROUP, "works/status", "get", "patch", "update"),
+            _rule(CLUSTER_GROUP, "internalmemberclusters", "get", "list", "watch"),
+            _rule(CLUSTER_GROUP, "internalmemberclusters/status", "get", "patch", "update"),
+            _rule("", "events", "create", "get", "patch"),
+            _rule("coordination.k8s.io", "leases", "create", "get", "update"),
+        ],
+    }
+
+
+def _rule(group: str, resource: str, *verbs: str) -> dict[str, Any]:
+    return {"apiGroups": [group], "resources": [resource], "verbs": list(verbs)}
+
+
+def _role_binding(member: MemberCluster) -> dict[str, Any]:
+    identity = member.spec.identity
+    subject = {"kind": identity.kind, "name": identity.name}
+    if identity.kind in {"User", "Group"}:
+        subject["apiGroup"] = identity.api_group or RBAC_GROUP
+    elif identity.namespace:
+        subject["namespace"] = identity.namespace
+    return {
+        "apiVersion": f"{RBAC_GROUP}/v1",
+        "kind": "RoleBinding",
+        "metadata": _child_meta(member, member_role_binding(member.name)),
+        "roleRef": {"apiGroup": RBAC_GROUP, "kind": "Role", "name": member_role(member.name)},
+        "subjects": [subject],
+    }
+
+
+def _child_meta(member: MemberCluster, name: str) -> dict[str, Any]:
+    return {"name": name, "namespace": member_namespace(member.name), "ownerReferences": _owner(member)}
+
+
+def _desk_spec(member: MemberCluster, state: MembershipState) -> dict[str, Any]:
+    return {"state": str(state), "heartbeatPeriodSeconds": member.spec.heartbeat_period_seconds}
+
+
+def _desk(member: MemberCluster, spec: Mapping[str, Any]) -> dict[str, Any]:
+    return {
+        "apiVersion": INTERNAL_MEMBER_CLUSTERS.api_version,
+        "kind": INTERNAL_MEMBER_CLUSTERS.kind,
+        "metadata": _child_meta(member, member.name),
+        "spec": dict(spec),
+    }
+
+
+# --- mirroring ---------------------------------------------------------------------------------------------------
+def _mirror(
+    seen: Seen, old: MemberClusterStatus, now: datetime
+) -> tuple[MemberClusterStatus, datetime | None]:
+    """Return the member's status from what its agents report, and when silence will be noticed."""
+    member = seen.member
+    if seen.desk is None:
+        return old, None
+    report = seen.desk.status
+    agents = old.agent_status
+    conditions = old.conditions
+    if report is not None and report.agent_status:
+        agents = tuple(_observed(agent, member.metadata.generation) for agent in report.agent_status)
+    conditions = set_condition(conditions, _joined(member, agents, seen.options), now)
+    healthy, wake_at = _healthy(member, agents, seen.options, now)
+    if healthy is not None:
+        conditions = set_condition(conditions, healthy, now)
+    if report is None:
+        return msgspec.structs.replace(old, conditions=conditions, agent_status=agents), wake_at
+    mirrored = [condition for condition in report.conditions if condition.type not in HUB_OWNED]
+    for condition in mirrored[:MAX_MEMBER_CONDITIONS]:
+        conditions = _taken_over(conditions, condition, member.metadata.generation)
+    properties = dict(sorted(report.properties.items())[:MAX_MEMBER_PROPERTIES])
+    return (
+        msgspec.structs.replace(
+            old,
+            conditions=conditions,
+            agent_status=agents,
+            properties=properties,
+            resource_usage=report.resource_usage,
+            namespaces=report.namespaces,
+        ),
+        wake_at,
+    )
+
+
+def _observed(agent: AgentStatus, generation: int) -> AgentStatus:
+    conditions = tuple(
+        msgspec.structs.replace(condition, observed_generation=generation) for condition in agent.conditions
+    )
+    return msgspec.structs.replace(agent, conditions=conditions)
+
+
+def _taken_over(conditions: Conditions, reported: Condition, generation: int) -> Conditions:
+    """Mirror one condition with the times the member gave it."""
+    mine = msgspec.structs.replace(reported, observed_generation=generation)
+    if any(condition.type == mine.type for condition in conditions):
+        return tuple(mine if condition.type == mine.type else condition for condition in conditions)
+    return (*conditions, mine)
+
+
+def _joined(member: MemberCluster, agents: tuple[AgentStatus, ...], options: Options) -> Condition:
+    unknown = "MemberClusterJoinStateUnknown"
+    reported = {agent.type: agent for agent in agents if agent.type in options.agents}
+    if len(reported) < len(options.agents):
+        message = (
+            f"Member cluster {member.name} has not reported all the expected agents, "
+            f"expected {len(options.agents)}, got {len(reported)}"
+        )
+        return _condition(MemberCondition.JOINED, UNKNOWN, unknown, message, member)
+    states = []
+    for kind, agent in reported.items():
+        joined = find_condition(agent.conditions, MemberCondition.JOINED)
+        if joined is None:
+            message = f"Member cluster {member.name} has not reported the join condition for agent {kind}"
+            return _condition(MemberCondition.JOINED, UNKNOWN, unknown, message, member)
+        states.append(joined.status)
+    if all(state == TRUE for state in states):
+        message = "Member cluster has successfully joined the fleet"
+        return _condition(MemberCondition.JOINED, TRUE, "MemberClusterJoined", message, member)
+    if all(state == FALSE for state in states):
+        message = "Member cluster has left the fleet"
+        return _condition(MemberCondition.JOINED, FALSE, "MemberClusterLeft", message, member)
+    message = "Member agents are not in a consistent state"
+    return _condition(MemberCondition.JOINED, UNKNOWN, unknown, message, member)
+
+
+def _healthy(
+    member: MemberCluster, agents: tuple[AgentStatus, ...], options: Options, now: datetime
+) -> tuple[Condition | None, datetime | None]:
+    """Tell whether the member is alive, and when that has to be asked again without any event."""
+    agent = next((agent for agent in agents if agent.type == AgentType.MEMBER), None)
+    if agent is None or agent.last_received_heartbeat is None:
+        return None, None
+    period = timedelta(seconds=member.spec.heartbeat_period_seconds)
+    limit = max(options.unhealthy_after, period * MAX_MISSED_BEATS)
+    overdue_at = agent.last_received_heartbeat + limit
+    if now >= overdue_at:
+        message = "The Fleet member agent has lost its heartbeat connection to the Fleet hub cluster"
+        return _condition(MemberCondition.HEALTHY, FALSE, "MemberAgentHeartbeatLost", message, member), None
+    reported = find_condition(agent.conditions, MemberCondition.HEALTHY)
+    if reported is None:
+        message = "The Fleet member agent has reported its status, but the health condition is missing"
+        state = _condition(
+            MemberCondition.HEALTHY, UNKNOWN, "MemberAgentReportedNoHealthInfo", message, member
+        )
+    elif reported.status == TRUE:
+        message = "The Fleet member agent reports that the API server is healthy"
+        state = _condition(MemberCondition.HEALTHY, TRUE, "MemberClusterAPIServerHealthy", message, member)
+    else:
+        message = "The Fleet member agent reports that the API server is unhealthy"
+        if reported.message:
+            message += f": {reported.message}"
+        state = _condition(MemberCondition.HEALTHY, FALSE, "MemberClusterAPIServerUnhealthy", message, member)
+    return state, overdue_at
+
+
+# (condition, status) -> Event reason and message; without a message it is a warning that quotes the condition.
+_SAID = {
+    ("ReadyToJoin", TRUE): ("MemberClusterReadyToJoin", "member cluster ready to join"),
+    ("Joined", TRUE): ("MemberClusterJoined", "member cluster joined"),
+    ("Joined", FALSE): ("MemberClusterLeft", "member cluster left"),
+    ("Healthy", TRUE): ("MemberClusterHealthy", "member cluster healthy"),
+    ("Healthy", FALSE): ("MemberClusterUnhealthy", ""),
+}
+
+
+def _transitions(ref: Ref, old: MemberClusterStatus, new: MemberClusterStatus) -> list[Emit]:
+    """Say what changed in the conditions people wait for."""
+    events = []
+    for condition in new.conditions:
+        before = find_condition(old.conditions, condition.type)
+        said = _SAID.get((condition.type, condition.status))
+        if said is None or (before is not None and before.status == condition.status):
+            continue
+        reason, message = said
+        kind: Literal["Normal", "Warning"] = "Normal" if message else "Warning"
+        events.append(Emit(about=ref, reason=reason, message=message or condition.message, type=kind))
+    return events
+
+
+def _condition(kind: str, status: Any, reason: str, message: str, member: MemberCluster) -> Condition:
+    return Condition(
+        type=kind,
+        status=status,
+        reason=reason,
+        message=message,
+        observed_generation=member.metadata.generation,
+        last_transition_time=EPOCH,  # set_condition knows the true time
+    )
+
+
+# --- leaving -----------------------------------------------------------------------------------------------------
+def _leave(seen: Seen, now: datetime) -> Plan:
+    member = seen.member
+    ref = ref_of(MEMBER_CLUSTERS, member)
+    if FINALIZER_MEMBER_CLUSTER not in member.metadata.finalizers:
+        return Plan(why="left")
+    if seen.namespace is None:
+        rest = [name for name in member.metadata.finalizers if name != FINALIZER_MEMBER_CLUSTER]
+        return Plan(
+            steps=((Patch(ref=ref, body={"metadata": {"finalizers": rest}}, gone_ok=True),),),
+            why="left: gone",
+        )
+    if seen.namespace["metadata"].get("deletionTimestamp"):
+        # Works that were written while the namespace was going would hold it for ever.
+        return Plan(steps=_release(seen), why="waiting for the namespace to go")
+    old = member.status or MemberClusterStatus()
+    new, _ = _mirror(seen, old, now)
+    joined = find_condition(new.conditions, MemberCondition.JOINED)
+    left = joined is not None and joined.status == FALSE
+    asked_at = member.metadata.deletion_timestamp
+    assert asked_at is not None
+    deadline = asked_at + seen.options.force_delete_after
+    if seen.desk is None or left or now >= deadline:
+        if left:
+            gone = _condition(
+                MemberCondition.READY_TO_JOIN,
+                FALSE,
+                "MemberClusterNotReadyToJoin",
+                "Member cluster is not ready to join the fleet",
+                member,
+            )
+            new = msgspec.structs.replace(new, conditions=set_condition(new.conditions, gone, now))
+        return Plan(
+            steps=(*_release(seen), (Delete(ref=_by_name(builtin.NAMESPACES, seen.namespace)),)),
+            status=StatusWrite(ref=ref, old=old, new=new),
+            events=tuple(_transitions(ref, old, new)),
+            why="left" if left else "waited long enough for the agent",
+        )
+    steps: tuple[tuple[Action, ...], ...] = ()
+    wanted = _desk_spec(member, MembershipState.LEAVE)
+    if msgspec.to_builtins(seen.desk.spec) != wanted:
+        steps = ((Patch(ref=_by_name(INTERNAL_MEMBER_CLUSTERS, seen.desk), body={"spec": wanted}),),)
+    return Plan(
+        steps=steps,
+        status=StatusWrite(ref=ref, old=old, new=new),
+        wake_at=deadline,
+        why="asked the agent to leave",
+    )
+
+
+def _release(seen: Seen) -> tuple[tuple[Action, ...], ...]:
+    """Let go of every Work in the namespace; what they placed stays on the member."""
+    held = tuple(
+        Patch(ref=_by_name(WORKS, work), body={"metadata": {"finalizers": None}}, gone_ok=True)
+        for work in seen.works
+        if work.metadata.finalizers
+    )
+    return (held,) if held else ()
