@@ -86,6 +86,15 @@ class _OnlyMeta(msgspec.Struct):
     metadata: _ListMeta = msgspec.field(default_factory=_ListMeta)
 
 
+class _DeletedMeta(msgspec.Struct, rename="camel"):
+    deletion_timestamp: str | None = None
+
+
+class _Deleted(msgspec.Struct):
+    metadata: _DeletedMeta = msgspec.field(default_factory=_DeletedMeta)
+
+
+_decode_deleted = msgspec.json.Decoder(_Deleted).decode
 _decode_envelope = msgspec.json.Decoder(_Envelope).decode
 _decode_list = msgspec.json.Decoder(_List).decode
 _decode_status = msgspec.json.Decoder(dict[str, Any]).decode
@@ -297,8 +306,11 @@ class Client:
         resource_version: str = "",
         propagation: str | None = None,
         grace_s: int | None = None,
-    ) -> None:
-        """Delete an object, if its uid and resourceVersion are still those given."""
+    ) -> Any | None:
+        """Delete an object, if its uid and resourceVersion are still those given.
+
+        Returns the object when it lives on for a while (finalizers, a grace period), None when it is gone.
+        """
         preconditions = {
             key: value for key, value in (("uid", uid), ("resourceVersion", resource_version)) if value
         }
@@ -309,7 +321,10 @@ class Client:
             options["propagationPolicy"] = propagation
         if grace_s is not None:
             options["gracePeriodSeconds"] = grace_s
-        await self.raw("DELETE", path_of(resource, name, namespace), options)
+        answer = await self.raw("DELETE", path_of(resource, name, namespace), options)
+        if _decode_deleted(answer).metadata.deletion_timestamp is None:
+            return None
+        return decode(resource, answer)
 
     async def close(self) -> None:
         """Let go of connections."""

@@ -130,7 +130,7 @@ class Performer:
         ref = action.ref
         self.write_count += 1
         try:
-            await self.client.delete(
+            terminating = await self.client.delete(
                 ref.resource,
                 ref.name,
                 ref.namespace,
@@ -140,6 +140,8 @@ class Performer:
             )
         except NotFound:
             return
+        if terminating is not None:
+            self._observe(ref, terminating)
 
     async def _write_status(self, write: StatusWrite, own: Versions) -> None:
         old = msgspec.to_builtins(write.old) or {}
