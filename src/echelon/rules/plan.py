@@ -50,7 +50,7 @@ def ref_of(resource: Resource, seen: Any) -> Ref:
     )
 
 
-class Create(msgspec.Struct, frozen=True, kw_only=True, tag=True):
+class Create(msgspec.Struct, frozen=True, kw_only=True):
     """Make an object; one that is already there counts as made when `exists_ok`."""
 
     resource: Resource
@@ -58,7 +58,7 @@ class Create(msgspec.Struct, frozen=True, kw_only=True, tag=True):
     exists_ok: bool = True
 
 
-class Patch(msgspec.Struct, frozen=True, kw_only=True, tag=True):
+class Patch(msgspec.Struct, frozen=True, kw_only=True):
     """Merge-patch an object (RFC 7386), comparing resourceVersion when the reference carries one.
 
     `status` is a second patch, of the status subresource, sent right after the first with the version the
@@ -72,14 +72,14 @@ class Patch(msgspec.Struct, frozen=True, kw_only=True, tag=True):
     gone_ok: bool = False
 
 
-class Delete(msgspec.Struct, frozen=True, kw_only=True, tag=True):
+class Delete(msgspec.Struct, frozen=True, kw_only=True):
     """Delete an object if it is still the one that was seen; gone already counts as deleted."""
 
     ref: Ref
     propagation: Literal["Background", "Foreground", "Orphan"] | None = None
 
 
-class Emit(msgspec.Struct, frozen=True, kw_only=True, tag=True):
+class Emit(msgspec.Struct, frozen=True, kw_only=True):
     """Tell people: a Kubernetes Event about an object. Said twice, it is counted, not repeated."""
 
     about: Ref
