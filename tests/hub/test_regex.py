@@ -26,14 +26,24 @@ def test_python_and_re2_agree_wherever_python_is_chosen(body, start, end, text):
         assert regex.search(pattern)(text) == (re2.search(pattern, text) is not None)
 
 
-@pytest.mark.parametrize("pattern", [
-    "^[a-z0-9]+$", "^(100|[1-9][0-9]?)%$", "^[0-9]+%$", "^((100|[0-9]{1,2})%|[0-9]+)x$"[:0] or "^a*b$", r"^v\d+$",
-])
+@pytest.mark.parametrize(
+    "pattern",
+    [
+        "^[a-z0-9]+$",
+        "^(100|[1-9][0-9]?)%$",
+        "^[0-9]+%$",
+        "^((100|[0-9]{1,2})%|[0-9]+)x$"[:0] or "^a*b$",
+        r"^v\d+$",
+    ],
+)
 def test_simple_patterns_run_on_python(pattern):
     assert regex.linear(pattern) is not None
 
 
-@pytest.mark.parametrize("pattern", ["^(a+)+$", "^[a-z]*[a-z]*x$", "[a-z]+x", "(a|a)(a|a)(a|a)(a|a)(a|a)(a|a)(a|a)b", "^(?i)a$", r"^\pL+$"])
+@pytest.mark.parametrize(
+    "pattern",
+    ["^(a+)+$", "^[a-z]*[a-z]*x$", "[a-z]+x", "(a|a)(a|a)(a|a)(a|a)(a|a)(a|a)(a|a)b", "^(?i)a$", r"^\pL+$"],
+)
 def test_patterns_that_can_backtrack_run_on_re2(pattern):
     assert regex.linear(pattern) is None
 
@@ -50,14 +60,17 @@ def test_dollar_is_the_end_of_the_text_not_of_its_last_line():
     assert re.search("^[a-z]+$", "abc\n")
 
 
-@pytest.mark.parametrize(("pattern", "text"), [
-    ("(", "error parsing regexp: missing closing ): `(`"),
-    ("[a", "error parsing regexp: missing closing ]: `[a`"),
-    ("*", "error parsing regexp: missing argument to repetition operator: `*`"),
-    ("(?!a)", "error parsing regexp: invalid or unsupported Perl syntax: `(?!`"),
-    (r"\y", r"error parsing regexp: invalid escape sequence: `\y`"),
-    ("a\\", "error parsing regexp: trailing backslash at end of expression: ``"),
-])
+@pytest.mark.parametrize(
+    ("pattern", "text"),
+    [
+        ("(", "error parsing regexp: missing closing ): `(`"),
+        ("[a", "error parsing regexp: missing closing ]: `[a`"),
+        ("*", "error parsing regexp: missing argument to repetition operator: `*`"),
+        ("(?!a)", "error parsing regexp: invalid or unsupported Perl syntax: `(?!`"),
+        (r"\y", r"error parsing regexp: invalid escape sequence: `\y`"),
+        ("a\\", "error parsing regexp: trailing backslash at end of expression: ``"),
+    ],
+)
 def test_bad_patterns_are_explained_in_the_words_of_go(pattern, text):
     assert regex.problem(pattern) == text
 

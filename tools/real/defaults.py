@@ -224,9 +224,7 @@ class Observer:
     """Lays answers beside requests along the schema."""
 
     definitions: Json
-    seen: dict[tuple[str, str], list[Observation]] = field(
-        default_factory=lambda: defaultdict(list)
-    )
+    seen: dict[tuple[str, str], list[Observation]] = field(default_factory=lambda: defaultdict(list))
 
     def walk(self, sample: int, path: tuple[Any, ...], schema: Json, sent: Any, got: Any) -> None:
         """Observes one value and all below it."""
@@ -262,7 +260,7 @@ class Observer:
                 self.walk(sample, (*path, key), sub, sent[key], got[key])
 
 
-def _collection(client: Rest, sample: Json, plurals: Json) -> str:
+def collection_path(client: Rest, sample: Json, plurals: Json) -> str:
     """Returns the path under which a sample is created."""
     version, kind = sample["apiVersion"], sample["kind"]
     root = f"/apis/{version}" if "/" in version else f"/api/{version}"
@@ -270,14 +268,16 @@ def _collection(client: Rest, sample: Json, plurals: Json) -> str:
         found = client.get(root).ok().json()["resources"]
         plurals[version] = {r["kind"]: r["name"] for r in found if "/" not in r["name"]}
     space = sample["metadata"].get("namespace")
-    return f"{root}/namespaces/{space}/{plurals[version][kind]}" if space else (
-        f"{root}/{plurals[version][kind]}"
+    return (
+        f"{root}/namespaces/{space}/{plurals[version][kind]}"
+        if space
+        else (f"{root}/{plurals[version][kind]}")
     )
 
 
 def _create(client: Rest, sample: Json, plurals: Json) -> Any:
     """Creates a sample without consequences; returns the code and what came back."""
-    answer = client.send("POST", _collection(client, sample, plurals) + "?dryRun=All", sample)
+    answer = client.send("POST", collection_path(client, sample, plurals) + "?dryRun=All", sample)
     return answer.code, answer.json()
 
 
@@ -375,9 +375,7 @@ def check_conditional(
             raise DefaultsError(f"{key} does not vary: remove the condition or add a sample")
 
 
-def _find_zeroes(
-    client: Rest, rules: list[Json], observer: Observer, asked: list[Json]
-) -> None:
+def _find_zeroes(client: Rest, rules: list[Json], observer: Observer, asked: list[Json]) -> None:
     """Marks the rules for which an explicit zero value counts as absent, by trying it."""
     plurals: Json = {}
     for rule in rules:
@@ -415,9 +413,7 @@ def find_defaults(client: Rest, definitions: Json) -> Found:
     rules, varying = split(observer)
     coded = {(_full(definitions, name), key) for name, key in CODED}
     rules = [rule for rule in rules if (rule["definition"], rule["field"]) not in coded]
-    conditional = [
-        {**rule, "definition": _full(definitions, rule["definition"])} for rule in CONDITIONAL
-    ]
+    conditional = [{**rule, "definition": _full(definitions, rule["definition"])} for rule in CONDITIONAL]
     check_conditional(conditional, varying, coded, asked)
     _find_zeroes(client, rules, observer, asked)
     _check_closed(rules, definitions)

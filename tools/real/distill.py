@@ -175,9 +175,7 @@ def distill_version(
         "version": name,
         "definition": definitions.get((group, name, kind)),
         "verbs": resource["verbs"],
-        "subresources": [
-            distill_subresource(sub, group, name) for sub in resource.get("subresources", [])
-        ],
+        "subresources": [distill_subresource(sub, group, name) for sub in resource.get("subresources", [])],
     }
     if "list" in resource["verbs"]:
         path = resource_path(group, name, resource["resource"])
@@ -200,10 +198,8 @@ def distill_resources(client: Rest, definitions: Json) -> tuple[list[Json], list
         groups.append({"name": group, "versions": versions})
         for version in item["versions"]:
             hashes = _storage_hashes(client, group, version["version"])
-            for resource in version["resources"]:
-                known = resources.setdefault(
-                    (group, resource["resource"]), _resource_head(group, resource)
-                )
+            for resource in version.get("resources", []):
+                known = resources.setdefault((group, resource["resource"]), _resource_head(group, resource))
                 distilled = distill_version(client, group, version, resource, by_kind)
                 if resource["resource"] in hashes:
                     distilled["storageVersionHash"] = hashes[resource["resource"]]

@@ -232,9 +232,7 @@ def _workloads() -> list[Json]:
             "Job",
             spec={
                 "template": index_job,
-                "podFailurePolicy": {
-                    "rules": [{"action": "Ignore", "onPodConditions": [{"type": "X"}]}]
-                },
+                "podFailurePolicy": {"rules": [{"action": "Ignore", "onPodConditions": [{"type": "X"}]}]},
             },
         ),
         _obj("apps/v1", "ControllerRevision", revision=1, data={"a": 1}),
@@ -278,9 +276,7 @@ def _services() -> list[Json]:
             ports=[{"port": 80}, {"port": 81, "name": "b"}],
         ),
         _obj("networking.k8s.io/v1", "Ingress", spec={"defaultBackend": backend}),
-        _obj(
-            "networking.k8s.io/v1", "Ingress", spec={"rules": [{"host": "h", "http": {"paths": [path]}}]}
-        ),
+        _obj("networking.k8s.io/v1", "Ingress", spec={"rules": [{"host": "h", "http": {"paths": [path]}}]}),
         _obj("networking.k8s.io/v1", "IngressClass", False, spec={"controller": "example.com/x"}),
         _obj(
             "networking.k8s.io/v1",
@@ -359,7 +355,10 @@ def _configuration() -> list[Json]:
             "v1",
             "PersistentVolume",
             False,
-            spec={**volume, "iscsi": {"targetPortal": "1.2.3.4", "iqn": "iqn.2001-04.com.example:x", "lun": 0}},
+            spec={
+                **volume,
+                "iscsi": {"targetPortal": "1.2.3.4", "iqn": "iqn.2001-04.com.example:x", "lun": 0},
+            },
         ),
         _obj(
             "v1",
@@ -433,8 +432,11 @@ def _policies() -> list[Json]:
             {"apiGroups": [""], "apiVersions": ["v1"], "operations": ["CREATE"], "resources": ["pods"]}
         ],
     }
-    match = {"resourceRules": [{"apiGroups": [""], "apiVersions": ["v1"], "operations": ["CREATE"],
-                                "resources": ["pods"]}]}
+    match = {
+        "resourceRules": [
+            {"apiGroups": [""], "apiVersions": ["v1"], "operations": ["CREATE"], "resources": ["pods"]}
+        ]
+    }
     validation = {"matchConstraints": match, "validations": [{"expression": "true"}]}
     mutation = {
         "matchConstraints": match,
@@ -463,8 +465,10 @@ def _policies() -> list[Json]:
     named["metadata"]["name"] = "others.example.com"
     crd = _obj("apiextensions.k8s.io/v1", "CustomResourceDefinition", False, spec=crd_spec)
     crd["metadata"]["name"] = "samples.example.com"
-    webhook = {"clientConfig": {"service": {"name": "s", "namespace": "default"}},
-               "conversionReviewVersions": ["v1"]}
+    webhook = {
+        "clientConfig": {"service": {"name": "s", "namespace": "default"}},
+        "conversionReviewVersions": ["v1"],
+    }
     crd_hook = _obj(
         "apiextensions.k8s.io/v1",
         "CustomResourceDefinition",
@@ -477,7 +481,7 @@ def _policies() -> list[Json]:
         "APIService",
         False,
         spec={
-            "group": "example.com",
+            "group": "remote.example.com",
             "version": "v1",
             "groupPriorityMinimum": 100,
             "versionPriority": 100,
@@ -485,7 +489,7 @@ def _policies() -> list[Json]:
             "service": {"name": "s", "namespace": "default"},
         },
     )
-    service["metadata"]["name"] = "v1.example.com"
+    service["metadata"]["name"] = "v1.remote.example.com"
     flow = "flowcontrol.apiserver.k8s.io/v1"
     limited: Json = {"type": "Limited", "limited": {"limitResponse": {"type": "Reject"}}}
     queued: Json = {"type": "Limited", "limited": {"limitResponse": {"type": "Queue", "queuing": {}}}}

@@ -5,7 +5,7 @@ agent exchange requests and reports.
 """
 
 from collections.abc import Mapping
-from typing import Annotated
+from typing import Annotated, ClassVar
 
 from echelon.api.meta import Conditions, Object, Quantity, Time
 from echelon.api.names import TaintEffect, ValidationMode
@@ -20,6 +20,8 @@ MAX_HEARTBEAT_S = 600  # a member that reports less often would count as lost mo
 
 class Identity(Wire, frozen=True, kw_only=True):
     """Who the member's agent is on the hub."""
+
+    ATOMIC: ClassVar = True  # a subject is one thing
 
     kind: Annotated[str, doc("User, Group or ServiceAccount.")]
     name: Annotated[str, doc("The name of the user, group or service account.")]
@@ -95,7 +97,6 @@ class MemberClusterSpec(Wire, frozen=True, kw_only=True):
         Identity,
         doc(
             "Who the member's agent is on the hub; it gets access to the member's own namespace only.",
-            atomic=True,
         ),
     ]
     heartbeat_period_seconds: Annotated[

@@ -7,7 +7,7 @@ where the difference matters is `X | None`.
 
 from collections.abc import Mapping
 from datetime import UTC, datetime
-from typing import Annotated, Any, Final, Literal, TypeAlias
+from typing import Annotated, Any, ClassVar, Final, Literal, TypeAlias
 
 import msgspec
 
@@ -48,7 +48,11 @@ class Condition(Wire, frozen=True, kw_only=True):
         ),
     ]
     status: Annotated[
-        ConditionStatus, doc("Whether the aspect holds: True, False, or Unknown while it is not decided yet.")
+        ConditionStatus,
+        doc(
+            "Whether the aspect holds: True, False, or Unknown while it is not decided yet.",
+            enum=(TRUE, FALSE, UNKNOWN),  # in this order: error messages list it
+        ),
     ]
     observed_generation: Annotated[
         int,
@@ -145,6 +149,8 @@ class LabelSelectorRequirement(Wire, frozen=True, kw_only=True):
 
 class LabelSelector(Wire, frozen=True, kw_only=True):
     """Picks objects by label. Everything given must hold; an empty selector picks everything."""
+
+    ATOMIC: ClassVar = True  # half of two writers' selectors is nobody's intent
 
     match_labels: Annotated[
         Mapping[str, str], doc("Labels that must be present with exactly these values.")

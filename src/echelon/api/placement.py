@@ -524,7 +524,7 @@ class DriftedPlacement(ResourceIdentifier, frozen=True, kw_only=True):
     observation_time: Annotated[Time, doc("When the drift was last looked for.")]
     target_cluster_observed_generation: Annotated[
         int, doc("The object's generation on the member when it was looked at.", format="int64")
-    ] = 0
+    ]
     first_drifted_observed_time: Annotated[Time, doc("When this drift was first seen.")]
     observed_drifts: Annotated[tuple[PatchDetail, ...], doc("The fields that drifted.")] = ()
 

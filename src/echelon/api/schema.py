@@ -19,8 +19,6 @@ import msgspec
 T = TypeVar("T")
 ScopeName = Literal["Cluster", "Namespaced"]
 
-JSON_MAP_KEYS_BY_TYPE = ("type",)
-
 
 class Cel(NamedTuple):
     """A validation rule that the API server evaluates, and the message a user sees when it is broken."""
@@ -74,7 +72,7 @@ def doc(
     """Describe a field: the words, then the facts a type cannot express.
 
     Facts are OpenAPI and Kubernetes keywords in snake_case: `max_length`, `pattern`, `minimum`, `max_items`,
-    `format`, `list_map_keys` (a list merged by these keys), `atomic`, `preserve_unknown_fields`,
+    `format`, `list_map_keys` (a list merged by these keys), `atomic` (a list replaced as a whole), `preserve_unknown_fields`,
     `embedded_resource`; `item_*` facts belong to the items of a list or the values of a map.
     `only` names the scope whose kind has the field; `required` is for fields that also have a default.
     """

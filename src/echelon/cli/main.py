@@ -60,7 +60,7 @@ class Lazy(click.Group):
 
             near = difflib.get_close_matches(args[0], self.commands_of, n=1)
             if near:
-                error.message += f" Did you mean '{near[0]}'?"
+                raise click.UsageError(f"{error.message} Did you mean '{near[0]}'?", error.ctx) from None
             raise
 
 

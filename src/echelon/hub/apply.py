@@ -64,7 +64,9 @@ class ApplyConflict(StatusError):
             for path in fieldset.paths(fields):
                 field = fieldset.path_text(path)
                 lines.append(f"- {field}")
-                self.causes.append({"reason": "FieldManagerConflict", "message": f"conflict with {who}", "field": field})
+                self.causes.append(
+                    {"reason": "FieldManagerConflict", "message": f"conflict with {who}", "field": field}
+                )
         if len(self.causes) == 1:
             what = f"Apply failed with 1 conflict: {self.causes[0]['message']}: {self.causes[0]['field']}"
         else:
@@ -87,8 +89,15 @@ def manager_name(requested: str, user_agent: str) -> str:
 
 
 def track_update(
-    live: Object | None, new: Object, manager: str, schema: Any, now: str, api_version: str,
-    subresource: str = "", operation: str = "Update", reset: FieldSet | None = None,
+    live: Object | None,
+    new: Object,
+    manager: str,
+    schema: Any,
+    now: str,
+    api_version: str,
+    subresource: str = "",
+    operation: str = "Update",
+    reset: FieldSet | None = None,
 ) -> Object:
     """Return `new` with the managedFields of a create, update or patch."""
     managers = _managers_of_write(live, new, subresource)
@@ -106,8 +115,15 @@ def track_update(
 
 
 def apply(
-    live: Object | None, applied: Object, manager: str, force: bool, schema: Any, now: str, api_version: str,
-    subresource: str = "", reset: FieldSet | None = None,
+    live: Object | None,
+    applied: Object,
+    manager: str,
+    force: bool,
+    schema: Any,
+    now: str,
+    api_version: str,
+    subresource: str = "",
+    reset: FieldSet | None = None,
 ) -> Object:
     """Merge a configuration into the live object and return the result with its managedFields."""
     _check_configuration(applied, api_version)
@@ -161,7 +177,9 @@ class _Attempt:
         self.shape = shape
         self.reset = reset
 
-    def run(self, before: Managers, me: Entry, wanted: FieldSet, *, force: bool, now: str) -> tuple[Object, Managers]:
+    def run(
+        self, before: Managers, me: Entry, wanted: FieldSet, *, force: bool, now: str
+    ) -> tuple[Object, Managers]:
         """Return the merged object and its managers, or raise `ApplyConflict`."""
         managers = before.copy()
         mine = fieldset.without_trees(wanted, self.reset) if self.reset else wanted

@@ -226,7 +226,9 @@ def _value_order(value: Any) -> tuple[int, Any]:
     return 3, _encode_sorted(value)
 
 
-_HTML = str.maketrans({"<": "\\u003c", ">": "\\u003e", "&": "\\u0026", "\u2028": "\\u2028", "\u2029": "\\u2029"})
+_HTML = str.maketrans(
+    {"<": "\\u003c", ">": "\\u003e", "&": "\\u0026", "\u2028": "\\u2028", "\u2029": "\\u2029"}
+)
 
 
 def _element_json(value: Any) -> str:

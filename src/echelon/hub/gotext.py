@@ -12,7 +12,17 @@ import msgspec
 
 INT64_MIN, INT64_MAX = -(2**63), 2**63 - 1
 
-_SHORT_ESCAPES = {"\a": r"\a", "\b": r"\b", "\f": r"\f", "\n": r"\n", "\r": r"\r", "\t": r"\t", "\v": r"\v", '"': r"\"", "\\": r"\\"}
+_SHORT_ESCAPES = {
+    "\a": r"\a",
+    "\b": r"\b",
+    "\f": r"\f",
+    "\n": r"\n",
+    "\r": r"\r",
+    "\t": r"\t",
+    "\v": r"\v",
+    '"': r"\"",
+    "\\": r"\\",
+}
 _HTML = re.compile(r"[<>&\u2028\u2029]")
 
 

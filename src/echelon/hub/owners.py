@@ -52,7 +52,9 @@ class _State:
 
     __slots__ = ("api_version", "fields", "time", "wire")
 
-    def __init__(self, fields: FieldSet, time: str | None, api_version: str, wire: Object | None = None) -> None:
+    def __init__(
+        self, fields: FieldSet, time: str | None, api_version: str, wire: Object | None = None
+    ) -> None:
         self.fields = fields
         self.time = time
         self.api_version = api_version
@@ -112,9 +114,15 @@ class Managers:
     def put(self, entry: Entry, fields: FieldSet) -> None:
         """Set what an applier owns; its time stays."""
         state = self.entries.get(entry[:4])
-        if state is not None and state.api_version == entry.written_version and same_fields(state.fields, fields):
+        if (
+            state is not None
+            and state.api_version == entry.written_version
+            and same_fields(state.fields, fields)
+        ):
             return
-        self.entries[entry[:4]] = _State(fields, state.time if state is not None else None, entry.written_version)
+        self.entries[entry[:4]] = _State(
+            fields, state.time if state is not None else None, entry.written_version
+        )
 
     def stamp(self, entry: Entry, now: str) -> None:
         """Note the time of an applier, if it owns anything."""
@@ -207,7 +215,12 @@ def decode(entries: list[Object], *, trusted: bool = True) -> Managers:
             wire = _checked(index, wire)
         operation = wire["operation"]
         api_version = wire["apiVersion"]
-        key = (wire.get("manager", ""), operation, "" if operation == "Apply" else api_version, wire.get("subresource", ""))
+        key = (
+            wire.get("manager", ""),
+            operation,
+            "" if operation == "Apply" else api_version,
+            wire.get("subresource", ""),
+        )
         states[key] = _State(wire.get("fieldsV1") or {}, wire.get("time"), api_version, wire)
     return Managers(states)
 
@@ -235,7 +248,9 @@ def _checked(index: int, wire: Any) -> Object:
     return kept
 
 
-def before_first_apply(managers: Managers, fields: FieldSet, api_version: str, subresource: str, now: str) -> None:
+def before_first_apply(
+    managers: Managers, fields: FieldSet, api_version: str, subresource: str, now: str
+) -> None:
     """Give everything an untracked object holds to one manager, so that the first apply meets an owner."""
     entry = Entry.of(BEFORE_FIRST_APPLY, "Update", api_version, subresource)
     if fields:

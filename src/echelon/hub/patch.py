@@ -36,13 +36,22 @@ MAX_OPERATIONS = 10_000
 
 NOT_APPLICABLE = "the server rejected our request due to an error in our request"
 
-_GO_KINDS: dict[type, str] = {dict: "object", list: "array", str: "string", int: "number", float: "number", bool: "bool"}
+_GO_KINDS: dict[type, str] = {
+    dict: "object",
+    list: "array",
+    str: "string",
+    int: "number",
+    float: "number",
+    bool: "bool",
+}
 
 
 def merge_patch(doc: Object, patch: JSON) -> Object:
     """Apply a merge patch to an object of the API."""
     if type(patch) is not dict:
-        raise bad_request(f"error decoding patch: json: cannot unmarshal {go_kind(patch)} into Go value of type map[string]interface {{}}")
+        raise bad_request(
+            f"error decoding patch: json: cannot unmarshal {go_kind(patch)} into Go value of type map[string]interface {{}}"
+        )
     patched: Object = merge.merge_patch(doc, patch)
     return patched
 
@@ -50,10 +59,14 @@ def merge_patch(doc: Object, patch: JSON) -> Object:
 def json_patch(doc: JSON, ops: JSON) -> JSON:
     """Apply a JSON patch to an object of the API."""
     if type(ops) is not list:
-        raise bad_request(f"error decoding patch: json: cannot unmarshal {go_kind(ops)} into Go value of type []handlers.jsonPatchOp")
+        raise bad_request(
+            f"error decoding patch: json: cannot unmarshal {go_kind(ops)} into Go value of type []handlers.jsonPatchOp"
+        )
     for op in ops:
         if type(op) is not dict:
-            raise bad_request(f"error decoding patch: json: cannot unmarshal {go_kind(op)} into Go value of type handlers.jsonPatchOp")
+            raise bad_request(
+                f"error decoding patch: json: cannot unmarshal {go_kind(op)} into Go value of type handlers.jsonPatchOp"
+            )
     if len(ops) > MAX_OPERATIONS:
         text = f"The allowed maximum operations in a JSON patch is {MAX_OPERATIONS}, got {len(ops)}"
         raise StatusError(413, "RequestEntityTooLarge", text)

@@ -58,7 +58,7 @@ def problem(pattern: str) -> str | None:
         text = text.decode() if isinstance(text, bytes) else str(text)
         for mine, go in _GO_WORDS:
             if text.startswith(mine):
-                text = go + text[len(mine):]
+                text = go + text[len(mine) :]
                 break
         what, colon, where = text.partition(": ")
         if what == "missing closing )":

@@ -20,8 +20,18 @@ from echelon.hub.schema_shape import embedded_causes, list_causes
 from echelon.hub.schema_validate import NO_FIELD, Cause, explain
 
 __all__ = [
-    "JSON", "Cause", "Definitions", "Rule", "Schema", "apply_defaults", "compile_schema", "prune", "prune_metadata",
-    "prune_part", "validate", "validate_status",
+    "JSON",
+    "Cause",
+    "Definitions",
+    "Rule",
+    "Schema",
+    "apply_defaults",
+    "compile_schema",
+    "prune",
+    "prune_metadata",
+    "prune_part",
+    "validate",
+    "validate_status",
 ]
 
 _UNCHECKED = Cause(

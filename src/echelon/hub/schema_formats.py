@@ -101,7 +101,11 @@ def _is_hostname(text: str) -> bool:
 
 
 def _is_request_uri(text: str) -> bool:
-    if not text or any(char < " " or char == "\x7f" for char in text) or _BAD_ESCAPE.search(text.split("?", 1)[0]):
+    if (
+        not text
+        or any(char < " " or char == "\x7f" for char in text)
+        or _BAD_ESCAPE.search(text.split("?", 1)[0])
+    ):
         return False
     if text.startswith("/") or text == "*":
         return True
@@ -110,11 +114,18 @@ def _is_request_uri(text: str) -> bool:
 
 
 def _is_email(text: str) -> bool:
-    return re.fullmatch(r"(?:[^<>@]*<)?[^\s<>@,;:\"()\[\]\\]+(?<!\.)@[^\s<>@,;:\"()\[\]\\.][^\s<>@,;:\"()\[\]\\]*>?", text) is not None
+    return (
+        re.fullmatch(
+            r"(?:[^<>@]*<)?[^\s<>@,;:\"()\[\]\\]+(?<!\.)@[^\s<>@,;:\"()\[\]\\.][^\s<>@,;:\"()\[\]\\]*>?", text
+        )
+        is not None
+    )
 
 
 def _weighted(text: str, weights: tuple[int, ...], modulus: int) -> bool:
-    total = sum(weight * (10 if char == "X" else int(char)) for weight, char in zip(weights, text, strict=True))
+    total = sum(
+        weight * (10 if char == "X" else int(char)) for weight, char in zip(weights, text, strict=True)
+    )
     return total % modulus == 0
 
 
@@ -147,7 +158,8 @@ def _is_credit_card(text: str) -> bool:
 
 def _uuid(third: str, fourth: str) -> Callable[[str], bool]:
     return _matches(
-        rf"[0-9a-f]{{8}}-?[0-9a-f]{{4}}-?{third}-?{fourth}-?[0-9a-f]{{12}}\Z", re.IGNORECASE,
+        rf"[0-9a-f]{{8}}-?[0-9a-f]{{4}}-?{third}-?{fourth}-?[0-9a-f]{{12}}\Z",
+        re.IGNORECASE,
     )
 
 
@@ -184,7 +196,9 @@ FORMATS: dict[str, Callable[[str], bool]] = {
     "duration": is_duration,
     "datetime": is_date_time,
     "k8sshortname": lambda text: len(text) <= 63 and regex.search(f"^{_SHORT_NAME}$")(text),
-    "k8slongname": lambda text: len(text) <= 253 and regex.search(rf"^{_SHORT_NAME}(\.{_SHORT_NAME})*$")(text),
+    "k8slongname": lambda text: (
+        len(text) <= 253 and regex.search(rf"^{_SHORT_NAME}(\.{_SHORT_NAME})*$")(text)
+    ),
 }
 """Format (without its dashes) to predicate."""
 

@@ -160,7 +160,12 @@ class Definitions(dict[str, Any]):
 
 
 _OPAQUE = (
-    "FieldsV1", "JSON", "JSONSchemaPropsOrArray", "JSONSchemaPropsOrBool", "JSONSchemaPropsOrStringArray", "RawExtension",
+    "FieldsV1",
+    "JSON",
+    "JSONSchemaPropsOrArray",
+    "JSONSchemaPropsOrBool",
+    "JSONSchemaPropsOrStringArray",
+    "RawExtension",
 )
 """Built-in definitions that hold any JSON although their schema does not say so."""
 

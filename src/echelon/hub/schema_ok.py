@@ -37,7 +37,7 @@ def _compiled(schema: Schema) -> Check:
     """Return the check of a schema; a recursive one finds itself through the node, at call time."""
     if schema.ok_fn is None:
         compiled: list[Check] = []
-        schema.ok_fn = lambda value: compiled[0](value)
+        schema.ok_fn = compiled[0]
         compiled.append(_make(schema))
         schema.ok_fn = compiled[0]
     return schema.ok_fn
@@ -218,9 +218,15 @@ def _distinct(schema: Schema) -> Check | None:
                 return False  # an unhashable key is of the wrong type anyway
 
         return one_key
-    return lambda value: len({
-        tuple(frozen(item.get(key)) for key in keys) if item.__class__ is dict else None for item in value
-    }) == len(value)
+    return lambda value: (
+        len(
+            {
+                tuple(frozen(item.get(key)) for key in keys) if item.__class__ is dict else None
+                for item in value
+            }
+        )
+        == len(value)
+    )
 
 
 def _object_check(schema: Schema) -> Check:

@@ -22,20 +22,38 @@ Pruner = Callable[[JSON], "list[str] | None"]
 Defaulter = Callable[[JSON], None]
 
 TYPE_META = frozenset(("apiVersion", "kind", "metadata"))
-_METADATA = frozenset((
-    "annotations", "creationTimestamp", "deletionGracePeriodSeconds", "deletionTimestamp", "finalizers",
-    "generateName", "generation", "labels", "managedFields", "name", "namespace", "ownerReferences",
-    "resourceVersion", "selfLink", "uid",
-))
+_METADATA = frozenset(
+    (
+        "annotations",
+        "creationTimestamp",
+        "deletionGracePeriodSeconds",
+        "deletionTimestamp",
+        "finalizers",
+        "generateName",
+        "generation",
+        "labels",
+        "managedFields",
+        "name",
+        "namespace",
+        "ownerReferences",
+        "resourceVersion",
+        "selfLink",
+        "uid",
+    )
+)
 _METADATA_ITEMS = {
     "ownerReferences": frozenset(("apiVersion", "blockOwnerDeletion", "controller", "kind", "name", "uid")),
-    "managedFields": frozenset(("apiVersion", "fieldsType", "fieldsV1", "manager", "operation", "subresource", "time")),
+    "managedFields": frozenset(
+        ("apiVersion", "fieldsType", "fieldsV1", "manager", "operation", "subresource", "time")
+    ),
 }
 
 
 def prune(schema: Schema, obj: JSON) -> list[str]:
     """Remove unknown fields of a whole resource in place; return their sorted paths."""
-    found = _object_pruner(schema, root=True)(obj) if schema.prune_root_fn is None else schema.prune_root_fn(obj)
+    found = (
+        _object_pruner(schema, root=True)(obj) if schema.prune_root_fn is None else schema.prune_root_fn(obj)
+    )
     return sorted(found) if found else []
 
 
@@ -123,7 +141,8 @@ def _object_pruner(schema: Schema, *, root: bool) -> Pruner:
     embedded = root or schema.embedded_resource
     known = frozenset(schema.properties) | (TYPE_META if embedded else frozenset())
     compound = [
-        (name, child) for name, child in schema.properties.items()
+        (name, child)
+        for name, child in schema.properties.items()
         if _is_compound(child) and not (embedded and name in TYPE_META)
     ]
     additional = schema.additional

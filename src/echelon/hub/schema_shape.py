@@ -66,7 +66,11 @@ def _type_meta(name: str, value: dict[str, JSON], field: str) -> list[Cause]:
     elif name == "apiVersion" and text.count("/") > 1:
         problem = f"unexpected GroupVersion string: {text}"
     elif name == "kind" and (len(text) > 63 or not _KIND.match(text.lower())):
-        problem = _KIND_ADVICE if len(text) <= 63 else "may have mixed case, but should otherwise match: must be no more than 63 characters"
+        problem = (
+            _KIND_ADVICE
+            if len(text) <= 63
+            else "may have mixed case, but should otherwise match: must be no more than 63 characters"
+        )
     else:
         return []
     return [Cause("FieldValueInvalid", f"Invalid value: {bad_value(text)}: {problem}", field)]

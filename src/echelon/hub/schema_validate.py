@@ -26,9 +26,15 @@ from echelon.hub.schema_ok import allowed_types, effective_format, fits_type, fr
 NO_FIELD = "<nil>"
 """How kube-apiserver prints the path of a cause that has none."""
 
-BLOCKING = frozenset((
-    "FieldValueNotSupported", "FieldValueRequired", "FieldValueTooLong", "FieldValueTooMany", "FieldValueTypeInvalid",
-))
+BLOCKING = frozenset(
+    (
+        "FieldValueNotSupported",
+        "FieldValueRequired",
+        "FieldValueTooLong",
+        "FieldValueTooMany",
+        "FieldValueTypeInvalid",
+    )
+)
 """Reasons after which CEL rules are not run: the object may not have the types they were checked for."""
 
 
@@ -95,7 +101,9 @@ def _check(schema: Schema, value: JSON, place: _Place) -> tuple[Found, int]:
 
 
 def _invalid(found: Found, place: _Place, value: JSON, text: str) -> None:
-    found.setdefault(text, Cause("FieldValueInvalid", f"Invalid value: {bad_value(value)}: {text}", place.field()))
+    found.setdefault(
+        text, Cause("FieldValueInvalid", f"Invalid value: {bad_value(value)}: {text}", place.field())
+    )
 
 
 def _plain(found: Found, place: _Place, text: str) -> None:
@@ -103,7 +111,15 @@ def _plain(found: Found, place: _Place, text: str) -> None:
     found.setdefault(text, Cause("FieldValueInvalid", f'Invalid value: "": {text}', place.prefix or NO_FIELD))
 
 
-_KINDS = {str: "string", bool: "boolean", int: "integer", float: "number", list: "array", dict: "object", type(None): "null"}
+_KINDS = {
+    str: "string",
+    bool: "boolean",
+    int: "integer",
+    float: "number",
+    list: "array",
+    dict: "object",
+    type(None): "null",
+}
 
 _NATIVE_FORMATS = {"integer": "int64", "number": "float64"}
 
@@ -166,7 +182,12 @@ def _check_composed(schema: Schema, value: JSON, place: _Place, found: Found) ->
 
 
 def _check_alternatives(
-    branches: tuple[Schema, ...], value: JSON, place: _Place, found: Found, *, exclusive: bool,
+    branches: tuple[Schema, ...],
+    value: JSON,
+    place: _Place,
+    found: Found,
+    *,
+    exclusive: bool,
 ) -> int:
     best: tuple[Found, int] | None = None
     valid: list[int] = []
@@ -268,7 +289,9 @@ def _check_enum(schema: Schema, value: JSON, place: _Place, found: Found) -> Non
         return
     comparable = float(value) if value.__class__ is int else value
     for allowed in schema.enum:
-        if allowed is not None and frozen(float(allowed) if allowed.__class__ is int else allowed) == frozen(comparable):
+        if allowed is not None and frozen(float(allowed) if allowed.__class__ is int else allowed) == frozen(
+            comparable
+        ):
             return
     names = ", ".join(quote(item if item.__class__ is str else go_json(item)) for item in schema.enum)
     text = f"{place.path} in body should be one of [{names}]"
@@ -279,14 +302,20 @@ def _check_enum(schema: Schema, value: JSON, place: _Place, found: Found) -> Non
 def _check_object(schema: Schema, value: dict[str, JSON], place: _Place, found: Found) -> int:
     count, size, path = 0, len(value), place.path
     if schema.min_properties is not None and size < schema.min_properties:
-        _invalid(found, place, size, f"{path} in body should have at least {schema.min_properties} properties")
+        _invalid(
+            found, place, size, f"{path} in body should have at least {schema.min_properties} properties"
+        )
     if schema.max_properties is not None and size > schema.max_properties:
         text = f"{path} in body should have at most {schema.max_properties} properties"
-        found.setdefault(text, Cause("FieldValueTooMany", too_many(size, schema.max_properties), place.field()))
+        found.setdefault(
+            text, Cause("FieldValueTooMany", too_many(size, schema.max_properties), place.field())
+        )
     if isinstance(schema.additional, Schema):
         for name, item in value.items():
             if name not in schema.properties:
-                below, below_count = _ratcheted(schema.additional, item, _below(place, name, f"{path}.{name}"))
+                below, below_count = _ratcheted(
+                    schema.additional, item, _below(place, name, f"{path}.{name}")
+                )
                 count += below_count
                 _merge(found, below)
     for name, child in schema.properties.items():
@@ -309,7 +338,11 @@ def _below(place: _Place, name: str, path: str) -> _Place:
         if spine is None and isinstance(place.spine.additional, Schema):
             spine = place.spine.additional
     old = MISSING
-    if place.old.__class__ is dict and spine is not None and not (not place.path and name in ("apiVersion", "kind")):
+    if (
+        place.old.__class__ is dict
+        and spine is not None
+        and not (not place.path and name in ("apiVersion", "kind"))
+    ):
         old = place.old.get(name, MISSING)
     return _Place(path, spine, old, place.prefix)
 
@@ -371,5 +404,5 @@ def same(schema: Schema | None, new: JSON, old: JSON) -> bool:
                 found is not MISSING and same(schema.items, item, found)
                 for item, found in ((item, finder(item)) for item in new)
             )
-        return frozen(new) == frozen(old)
+        return bool(frozen(new) == frozen(old))
     return bool(new == old)

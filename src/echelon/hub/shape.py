@@ -32,7 +32,19 @@ MAP = 2
 class Shape:
     """One node; `field(name)` and `item` are its children."""
 
-    __slots__ = ("_fields", "_item", "_lenient", "_schema", "keys", "list_kind", "map_atomic", "named", "rigid", "struct", "typed")
+    __slots__ = (
+        "_fields",
+        "_item",
+        "_lenient",
+        "_schema",
+        "keys",
+        "list_kind",
+        "map_atomic",
+        "named",
+        "rigid",
+        "struct",
+        "typed",
+    )
 
     def __init__(self, schema: Any, *, typed: bool, lenient: bool = False, struct: bool = False) -> None:
         """Read one schema node; `typed`: of a built-in kind, `lenient`: below one that preserves unknown fields."""
@@ -93,7 +105,9 @@ class Shape:
             child = self.named.get(name)
             if child is not None:
                 struct = self.typed and child.has_default and child.default == {}
-                found = self._fields[name] = Shape(child, typed=self.typed, lenient=self._lenient, struct=struct)
+                found = self._fields[name] = Shape(
+                    child, typed=self.typed, lenient=self._lenient, struct=struct
+                )
             else:
                 # Not kept by name: the names of map entries are the users' and have no bound.
                 found = self._other()
@@ -164,6 +178,7 @@ class _NoSchema:
 _ATOMIC_DEFINITIONS = frozenset({"io.k8s.apimachinery.pkg.runtime.RawExtension"})
 """Definitions whose content is opaque to the server although their schema says object."""
 
+
 def _list_kind(schema: Any) -> tuple[int, tuple[str, ...]]:
     if schema.list_type == "map":
         return MAP, tuple(sorted(schema.list_map_keys))
@@ -196,7 +211,9 @@ def _not_string(value: JSON, form: str) -> str | None:
 
 def _not_number(value: JSON, _: str) -> str | None:
     kind = type(value)
-    return None if kind in (int, float) else f"expected numeric (int or float), got {_GO_TYPES.get(kind, 'nil')}"
+    return (
+        None if kind in (int, float) else f"expected numeric (int or float), got {_GO_TYPES.get(kind, 'nil')}"
+    )
 
 
 def _not_boolean(value: JSON, _: str) -> str | None:
@@ -204,10 +221,19 @@ def _not_boolean(value: JSON, _: str) -> str | None:
 
 
 _MISFITS = {
-    "object": _not_map, "array": _not_list, "string": _not_string,
-    "integer": _not_number, "number": _not_number, "boolean": _not_boolean,
+    "object": _not_map,
+    "array": _not_list,
+    "string": _not_string,
+    "integer": _not_number,
+    "number": _not_number,
+    "boolean": _not_boolean,
 }
-_GO_TYPES: dict[type, str] = {str: "string", bool: "bool", dict: "map[string]interface {}", list: "[]interface {}"}
+_GO_TYPES: dict[type, str] = {
+    str: "string",
+    bool: "bool",
+    dict: "map[string]interface {}",
+    list: "[]interface {}",
+}
 _ZEROS: dict[str | None, JSON] = {"string": "", "integer": 0, "number": 0, "boolean": False}
 _QUANTITY = "io.k8s.apimachinery.pkg.api.resource.Quantity"
 
@@ -240,10 +266,13 @@ _OBJECT_META = _node(
         "name": _TEXT,
         "namespace": _TEXT,
         "ownerReferences": _node(
-            list_type="map", list_map_keys=("uid",),
+            list_type="map",
+            list_map_keys=("uid",),
             items=_node(
                 map_type="atomic",
-                properties=dict.fromkeys(("apiVersion", "blockOwnerDeletion", "controller", "kind", "name", "uid"), _TEXT),
+                properties=dict.fromkeys(
+                    ("apiVersion", "blockOwnerDeletion", "controller", "kind", "name", "uid"), _TEXT
+                ),
             ),
         ),
         "resourceVersion": _TEXT,
@@ -252,6 +281,7 @@ _OBJECT_META = _node(
     },
 )
 """ObjectMeta; CRDs rarely describe it, the server always knows it."""
+
 
 def shape_of(schema: Any) -> Shape:
     """Return the shape of a kind's root schema; None means nothing is known of the kind."""

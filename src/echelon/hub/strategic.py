@@ -22,7 +22,9 @@ Object = dict[str, Any]
 def strategic_merge(original: Object, patch: JSON, schema: Any) -> Object:
     """Apply a strategic merge patch to an object of a built-in kind."""
     if type(patch) is not dict:
-        raise bad_request(f"json: cannot unmarshal {go_kind(patch)} into Go value of type map[string]interface {{}}")
+        raise bad_request(
+            f"json: cannot unmarshal {go_kind(patch)} into Go value of type map[string]interface {{}}"
+        )
     try:
         return apply_strategic(original, patch, schema)
     except BadStrategicPatch as error:

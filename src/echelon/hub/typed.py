@@ -28,9 +28,19 @@ Object = dict[str, Any]
 ABSENT: Any = object()
 
 UNTRACKED_ROOT = frozenset({"apiVersion", "kind"})
-UNTRACKED_METADATA = frozenset({
-    "name", "namespace", "creationTimestamp", "selfLink", "uid", "clusterName", "generation", "managedFields", "resourceVersion",
-})
+UNTRACKED_METADATA = frozenset(
+    {
+        "name",
+        "namespace",
+        "creationTimestamp",
+        "selfLink",
+        "uid",
+        "clusterName",
+        "generation",
+        "managedFields",
+        "resourceVersion",
+    }
+)
 """Fields nobody owns."""
 
 
@@ -38,7 +48,9 @@ class Mistyped(ValueError):
     """The value does not fit the schema; `errors` are the lines of the API server's message."""
 
     def __init__(self, errors: list[str]) -> None:
-        super().__init__(errors[0] if len(errors) == 1 else "\n".join(["errors:", *(f"  {text}" for text in errors)]))
+        super().__init__(
+            errors[0] if len(errors) == 1 else "\n".join(["errors:", *(f"  {text}" for text in errors)])
+        )
         self.errors = errors
 
 
@@ -123,7 +135,9 @@ def _compare_metadata(before: JSON, after: JSON, shape: Shape, touched: FieldSet
         removed["f:metadata"] = inner_removed
 
 
-def _compare_member(key: str, before: JSON, after: JSON, shape: Shape, touched: FieldSet, removed: FieldSet) -> None:
+def _compare_member(
+    key: str, before: JSON, after: JSON, shape: Shape, touched: FieldSet, removed: FieldSet
+) -> None:
     child = shape.field(key)
     if before is ABSENT:
         before = shape.zero(key, child, ABSENT)
@@ -202,7 +216,9 @@ def _compare_lists(old: list[JSON], new: list[JSON], shape: Shape) -> _Pair:
     return touched or None, removed or None
 
 
-def _compare_repeated(element: str, ours: list[JSON], theirs: list[JSON], shape: Shape, touched: FieldSet, removed: FieldSet) -> None:
+def _compare_repeated(
+    element: str, ours: list[JSON], theirs: list[JSON], shape: Shape, touched: FieldSet, removed: FieldSet
+) -> None:
     """Compare items with one identity where a side has none, or more than one: repeated items are one value."""
     if len(ours) > 1 and len(theirs) > 1:
         if not same(ours, theirs):
@@ -253,8 +269,14 @@ def fields_of(config: Object, shape: Shape, *, check: bool = True) -> FieldSet:
         raise Mistyped(errors)
     metadata = out.get("f:metadata")
     if metadata:
-        kept = {key: child for key, child in metadata.items() if key[2:] not in UNTRACKED_METADATA and key != "."}
-        out = {**out, "f:metadata": kept} if kept else {key: child for key, child in out.items() if key != "f:metadata"}
+        kept = {
+            key: child for key, child in metadata.items() if key[2:] not in UNTRACKED_METADATA and key != "."
+        }
+        out = (
+            {**out, "f:metadata": kept}
+            if kept
+            else {key: child for key, child in out.items() if key != "f:metadata"}
+        )
     else:
         out.pop("f:metadata", None)
     for key in UNTRACKED_ROOT:
@@ -384,7 +406,11 @@ def _merge_lists(live: list[JSON], config: list[JSON], shape: Shape) -> list[JSO
 
 
 def _interleave(
-    ours: list[tuple[str, JSON]], theirs: list[tuple[str, JSON]], current: dict[str, JSON], wanted: dict[str, JSON], shape: Shape,
+    ours: list[tuple[str, JSON]],
+    theirs: list[tuple[str, JSON]],
+    current: dict[str, JSON],
+    wanted: dict[str, JSON],
+    shape: Shape,
 ) -> list[tuple[str, JSON]]:
     out: list[tuple[str, JSON]] = []
     shared = [element for element, _ in theirs if element in current]

@@ -22,7 +22,13 @@ JSON = Any
 _encode = msgspec.json.Encoder(order="sorted").encode
 _encode_as_is = msgspec.json.Encoder().encode
 
-_ESCAPED = ((b"<", b"\\u003c"), (b">", b"\\u003e"), (b"&", b"\\u0026"), ("\u2028".encode(), b"\\u2028"), ("\u2029".encode(), b"\\u2029"))
+_ESCAPED = (
+    (b"<", b"\\u003c"),
+    (b">", b"\\u003e"),
+    (b"&", b"\\u0026"),
+    ("\u2028".encode(), b"\\u2028"),
+    ("\u2029".encode(), b"\\u2029"),
+)
 """Characters that occur only inside strings, so replacing them in the whole text is safe."""
 
 

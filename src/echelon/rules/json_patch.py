@@ -161,7 +161,7 @@ def member(container: JSON, token: str) -> JSON:
 def _insert(container: JSON, token: str, value: JSON) -> None:
     if type(container) is dict:
         container[token] = value
-    elif token == "-":  # noqa: S105 - the RFC's name of the place behind the last item
+    elif token == "-":
         container.append(value)
     else:
         if not _INDEX.match(token):

@@ -104,7 +104,10 @@ def _merge_map(original: Object, patch: Object, schema: Any, *, server: bool) ->
             if not server:
                 out[key] = value
                 continue
-            name, deleting = _directive_field(key, DELETE_ITEMS, "invalid patch format of primitive list"), True
+            name, deleting = (
+                _directive_field(key, DELETE_ITEMS, "invalid patch format of primitive list"),
+                True,
+            )
         _merge_member(out, name, value, schema, deleting=deleting, server=server)
     if len(out) == len(original) and all(out[key] is original.get(key, _ABSENT) for key in out):
         return original
@@ -128,7 +131,9 @@ def _merge_member(out: Object, name: str, value: JSON, schema: Any, *, deleting:
     current = out.get(name, _ABSENT)
     if type(current) is dict and type(value) is dict:
         field = _field(schema, name)
-        out[name] = value if field.strategy == "replace" else _merge_map(current, value, field.schema, server=server)
+        out[name] = (
+            value if field.strategy == "replace" else _merge_map(current, value, field.schema, server=server)
+        )
     elif type(current) is list and type(value) is list:
         field = _field(schema, name)
         if field.strategy == "merge" or deleting:
@@ -212,7 +217,11 @@ def _check_order(change: list[JSON], order: list[JSON], merge_key: str) -> None:
     """The items of the patch must appear in the order list, in that order."""
     if not change or not order:
         return
-    items = [item for item in change if not (type(item) is dict and item.get(DIRECTIVE) == "delete")] if merge_key else change
+    items = (
+        [item for item in change if not (type(item) is dict and item.get(DIRECTIVE) == "delete")]
+        if merge_key
+        else change
+    )
     position = 0
     for item in items:
         if type(item) is dict and DIRECTIVE in item:
@@ -242,12 +251,19 @@ def _no_merge_key(item: Object, merge_key: str) -> BadStrategicPatch:
 
 
 _GO_TYPES: dict[type, str] = {
-    dict: "map[string]interface {}", list: "[]interface {}", str: "string", bool: "bool", int: "int64", float: "float64",
+    dict: "map[string]interface {}",
+    list: "[]interface {}",
+    str: "string",
+    bool: "bool",
+    int: "int64",
+    float: "float64",
 }
 
 
 def _bad_type(expected: type, actual: JSON) -> BadStrategicPatch:
-    return BadStrategicPatch(f"expected a {_GO_TYPES[expected]}, but received a {_GO_TYPES.get(type(actual), '%!s(<nil>)')}")
+    return BadStrategicPatch(
+        f"expected a {_GO_TYPES[expected]}, but received a {_GO_TYPES.get(type(actual), '%!s(<nil>)')}"
+    )
 
 
 def _same_kind(*lists: list[JSON]) -> type:
@@ -262,7 +278,9 @@ def _same_kind(*lists: list[JSON]) -> type:
     return kinds.pop()
 
 
-def _merge_list(current: list[JSON], change: list[JSON], field: _Field, *, deleting: bool, server: bool) -> list[JSON]:
+def _merge_list(
+    current: list[JSON], change: list[JSON], field: _Field, *, deleting: bool, server: bool
+) -> list[JSON]:
     if not current and not change:
         return current
     key = ""
@@ -313,7 +331,9 @@ def _obey_item_directives(current: list[JSON], change: list[JSON], key: str) -> 
         elif directive == "merge":
             raise BadStrategicPatch("merging lists cannot yet be specified in the patch")
         else:
-            raise BadStrategicPatch(f"unknown patch type: {format_value(directive)} in map: {format_value(item)}")
+            raise BadStrategicPatch(
+                f"unknown patch type: {format_value(directive)} in map: {format_value(item)}"
+            )
     if replace:
         return plain, []
     if gone:
@@ -321,7 +341,9 @@ def _obey_item_directives(current: list[JSON], change: list[JSON], key: str) -> 
     return current, plain
 
 
-def _merge_items(current: list[JSON], change: list[JSON], key: str, schema: Any, *, server: bool) -> list[JSON]:
+def _merge_items(
+    current: list[JSON], change: list[JSON], key: str, schema: Any, *, server: bool
+) -> list[JSON]:
     merged = list(current)
     places: dict[tuple[type, JSON], int] = {}
     for index, item in enumerate(merged):
@@ -372,7 +394,9 @@ def _sorted_by(items: list[JSON], order: list[JSON], key: str) -> list[JSON]:
     return kept + gone
 
 
-def _in_order(ours: list[JSON], theirs: list[JSON], order: list[JSON], live: list[JSON], key: str) -> list[JSON]:
+def _in_order(
+    ours: list[JSON], theirs: list[JSON], order: list[JSON], live: list[JSON], key: str
+) -> list[JSON]:
     """Sort the patch's items by its order and the others by the live order, then interleave by the live order."""
     right = _sorted_by(ours, order, key)
     left = _sorted_by(theirs, live, key)
@@ -448,7 +472,9 @@ def _diff_maps(old: Object, new: Object, schema: Any, options: _Diff) -> Object:
     return patch
 
 
-def _diff_object_field(patch: Object, key: str, pair: tuple[Object, Object], schema: Any, options: _Diff) -> None:
+def _diff_object_field(
+    patch: Object, key: str, pair: tuple[Object, Object], schema: Any, options: _Diff
+) -> None:
     before, value = pair
     field = _field(schema, key)
     if field.strategy == "replace":
@@ -460,7 +486,9 @@ def _diff_object_field(patch: Object, key: str, pair: tuple[Object, Object], sch
         patch[key] = inner
 
 
-def _diff_list_field(patch: Object, key: str, pair: tuple[list[JSON], list[JSON]], schema: Any, options: _Diff) -> None:
+def _diff_list_field(
+    patch: Object, key: str, pair: tuple[list[JSON], list[JSON]], schema: Any, options: _Diff
+) -> None:
     before, value = pair
     field = _field(schema, key)
     if field.strategy != "merge":
@@ -488,7 +516,9 @@ def _diff_lists(old: list[JSON], new: list[JSON], field: _Field, options: _Diff)
     key = field.merge_key
     change, gone = _diff_items(old, new, key, _items(field.schema), options)
     change = _sorted_by(change, new, key) + gone
-    reordered = len(old) != len(new) or any(not same(_identity(a, key), _identity(b, key)) for a, b in zip(old, new, strict=True))
+    reordered = len(old) != len(new) or any(
+        not same(_identity(a, key), _identity(b, key)) for a, b in zip(old, new, strict=True)
+    )
     if (options.changes and (change or reordered)) or (options.deletions and change):
         return change, [], [{key: item[key]} for item in new]
     return change, [], []
@@ -498,13 +528,19 @@ def _diff_scalars(old: list[JSON], new: list[JSON], options: _Diff) -> _Lists:
     before = {format_value(item): item for item in old}
     after = {format_value(item) for item in new}
     change = [item for item in new if format_value(item) not in before] if options.changes else []
-    gone = sorted((item for text, item in before.items() if text not in after), key=format_value) if options.deletions else []
+    gone = (
+        sorted((item for text, item in before.items() if text not in after), key=format_value)
+        if options.deletions
+        else []
+    )
     if gone or (options.changes and not same(old, new)):
         return change, gone, new
     return change, gone, []
 
 
-def _diff_items(old: list[JSON], new: list[JSON], key: str, schema: Any, options: _Diff) -> tuple[list[JSON], list[JSON]]:
+def _diff_items(
+    old: list[JSON], new: list[JSON], key: str, schema: Any, options: _Diff
+) -> tuple[list[JSON], list[JSON]]:
     left = sorted(((format_value(_identity(item, key)), item) for item in old), key=lambda pair: pair[0])
     right = sorted(((format_value(_identity(item, key)), item) for item in new), key=lambda pair: pair[0])
     change: list[JSON] = []

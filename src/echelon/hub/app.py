@@ -1,0 +1,151 @@
+"""The hub: one handler from request to response, whatever carries them.
+
+It knows no HTTP library, no clock and no entropy of its own. The order of checks
+is kube-apiserver's: route, authorise, limit, serve; and every failure, foreseen
+or not, leaves as a Status.
+"""
+
+from __future__ import annotations
+
+import logging
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from echelon.hub import builtins, discovery, rest
+from echelon.hub.admission import Admission
+from echelon.hub.body import MAX_BODY
+from echelon.hub.bootstrap import born_with
+from echelon.hub.call import Call, Request, Response, User
+from echelon.hub.cluster import CRDS, Cluster
+from echelon.hub.entries import entry_of_row
+from echelon.hub.kinds import encode
+from echelon.hub.negotiate import document
+from echelon.hub.route import HUB, Target, route
+from echelon.hub.status import StatusError, bad_request, internal, no_such_resource, too_large
+from echelon.hub.store import Event, Store
+from echelon.hub.world import RealWorld, World
+
+if TYPE_CHECKING:
+    from echelon.hub.certificates import Authority
+
+VERSION = {
+    "major": "1",
+    "minor": "37",
+    "gitVersion": "v1.37.1+echelon",
+    "gitCommit": "",
+    "gitTreeState": "clean",
+    "buildDate": "2026-01-01T00:00:00Z",
+    "goVersion": "go0",
+    "compiler": "cpython",
+    "platform": "linux/amd64",
+}
+_log = logging.getLogger(__name__)
+
+
+class Hub:
+    """All logical clusters, their store, and the handler."""
+
+    def __init__(self, world: World | None = None) -> None:
+        self.world: World = world or RealWorld()
+        self.store = Store()
+        self.builtins = builtins.catalog()
+        self.admission = Admission()
+        self.authority: Authority | None = None
+        self.tokens: dict[str, User] = {}
+        self.clusters: dict[str, Cluster] = {}
+        self.store.base = born_with(self)
+        self.store.observers.append(self._observe)
+        self.add_cluster(HUB)
+
+    def add_cluster(self, name: str) -> Cluster:
+        """Make a logical cluster reachable."""
+        return self.clusters.setdefault(name, Cluster(self, name))
+
+    def open(self, folder: Path) -> None:
+        """Load the log of a folder and write to it from now on; call on the loop's thread."""
+        from echelon.hub.sqlite import SqliteLog  # noqa: PLC0415 - a hub in memory needs no SQLite
+
+        log = SqliteLog(folder, self.store)
+        compacted, revision, rows = log.rows()
+        self.store.compacted = compacted
+        for rev, cluster, resource, key, gone, body in rows:
+            self.add_cluster(cluster)
+            self.store.restore(
+                self.store.table(cluster, resource), entry_of_row(key, rev, body), gone=bool(gone)
+            )
+        self.store.revision = self.store.committed = max(self.store.revision, revision)
+        self.store.log = log
+        log.start()
+
+    async def close(self) -> None:
+        """Finish what was accepted."""
+        self.store.log.close()
+
+    def root_certificate(self) -> str:
+        """Return the certificate that clients inside a cluster trust."""
+        return self.authority.pair.certificate.decode() if self.authority is not None else ""
+
+    def authenticate(self, token: str) -> User | None:
+        """Return whom a bearer token stands for."""
+        return self.tokens.get(token)
+
+    async def handle(self, request: Request) -> Response:
+        """Answer one request."""
+        try:
+            return await self._serve(request)
+        except StatusError as error:
+            return refuse(error)
+        except RecursionError:
+            return refuse(bad_request("the request nests too deeply"))
+        except Exception:  # noqa: BLE001 - whatever happens, the client gets a Status
+            _log.exception("%s %s", request.method, request.path)
+            return refuse(internal("the hub failed to serve the request"))
+
+    async def _serve(self, request: Request) -> Response:
+        target = route(request.method, request.path, request.query)
+        cluster = self.clusters.get(target.cluster)
+        if cluster is None:
+            raise no_such_resource()
+        if len(request.body) > MAX_BODY:
+            raise too_large(MAX_BODY)
+        if not target.is_resource:
+            return self._documents(cluster, target, request)
+        kind = cluster.catalog.find(target.group, target.version, target.plural)
+        if kind is None:
+            raise no_such_resource()
+        if kind.namespaced and not target.namespace and target.name:
+            raise no_such_resource()
+        call = Call(
+            self,
+            cluster,
+            request,
+            kind,
+            target.verb,
+            target.namespace,
+            target.name,
+            target.subresource,
+            target.rest,
+        )
+        response = await rest.serve(call)
+        for warning in call.warnings:
+            response.headers.append(("Warning", f'299 - "{warning}"'))
+        return response
+
+    def _documents(self, cluster: Cluster, target: Target, request: Request) -> Response:
+        path = target.path.rstrip("/") or "/"
+        if path.startswith(("/api/", "/apis/")) or path in {"/api", "/apis"}:
+            return discovery.serve(cluster, path, request)
+        if path == "/version":
+            return document(VERSION)
+        if path in {"/healthz", "/livez", "/readyz"}:
+            return Response(200, b"ok", "text/plain; charset=utf-8")
+        raise no_such_resource()
+
+    def _observe(self, event: Event) -> None:
+        if event.table.resource == CRDS:
+            self.clusters[event.table.cluster].crd_changed(event)
+
+
+def refuse(error: StatusError) -> Response:
+    """Answer with a Status."""
+    return Response(error.code, encode(error.body()), headers=list(error.headers.items()))

@@ -1,0 +1,157 @@
+"""From the bytes of a request to a decoded object.
+
+Bad JSON, bad UTF-8, absurd nesting and unknown media types become the Status
+that kube-apiserver would answer; nothing here can make the hub fail or hang.
+"""
+
+from __future__ import annotations
+
+import re
+from typing import Any
+
+import msgspec
+import yaml
+
+from echelon.hub.call import Call
+from echelon.hub.status import bad_request, unsupported_media_type
+
+MAX_BODY = 3 * 1024 * 1024
+"""kube-apiserver's own limit for one request body."""
+
+MAX_DEPTH = 250
+"""Containers inside containers: deeper documents exist only to hurt."""
+
+JSON_TYPE = "application/json"
+YAML_TYPE = "application/yaml"
+WRITE_TYPES = [JSON_TYPE, YAML_TYPE, "application/vnd.kubernetes.protobuf", "application/cbor"]
+_ALIAS = re.compile(rb"(^|[\s\[{,:-])\*[A-Za-z0-9_-]+")
+
+
+def media_type(call: Call) -> str:
+    """Return the body's content type without parameters."""
+    return call.request.headers.get("content-type", "").partition(";")[0].strip().lower()
+
+
+def decode_json(body: bytes) -> Any:
+    """Decode a JSON document that may be anything, within bounds."""
+    try:
+        value = msgspec.json.decode(body)
+    except (msgspec.DecodeError, UnicodeDecodeError) as error:
+        raise bad_request(
+            f"couldn't get version/kind; json parse error: {_json_error(body, error)}"
+        ) from None
+    except RecursionError:
+        raise bad_request("couldn't get version/kind; json parse error: exceeded max depth") from None
+    check_depth(body, value)
+    return value
+
+
+def _json_error(body: bytes, error: Exception) -> str:
+    if not body.strip():
+        return "unexpected end of JSON input"
+    text = str(error)
+    if "truncated" in text:
+        return "unexpected end of JSON input"
+    found = re.search(r"byte (\d+)", text)
+    if found:
+        at = min(int(found.group(1)), len(body) - 1)
+        seen = body[at : at + 1].decode("latin-1")
+        return f"invalid character {seen!r} looking for beginning of value"
+    return text
+
+
+def check_depth(body: bytes, value: Any) -> None:
+    """Refuse documents that nest deeper than `MAX_DEPTH`."""
+    if (
+        not isinstance(value, dict | list)
+        or body.count(b"{") + body.count(b"[") + body.count(b"- ") <= MAX_DEPTH
+    ):
+        return
+    level: list[Any] = [value]
+    for _ in range(MAX_DEPTH):
+        level = [
+            child
+            for parent in level
+            for child in (parent.values() if isinstance(parent, dict) else parent)
+            if isinstance(child, dict | list)
+        ]
+        if not level:
+            return
+    raise bad_request("couldn't get version/kind; json parse error: exceeded max depth")
+
+
+def decode_yaml(body: bytes) -> Any:
+    """Decode a YAML document; anchors are refused when they could multiply."""
+    if len(_ALIAS.findall(body)) > 100:
+        raise bad_request("error converting YAML to JSON: document contains excessive aliasing")
+    try:
+        value = yaml.load(body, Loader=_Loader)  # noqa: S506 - a safe loader
+    except (yaml.YAMLError, UnicodeDecodeError, ValueError, RecursionError) as error:
+        first = str(error).splitlines()[0] if str(error) else "yaml"
+        raise bad_request(f"error converting YAML to JSON: yaml: {first}") from None
+    if isinstance(value, dict | list):
+        check_depth(body, value)
+        try:
+            return msgspec.json.decode(msgspec.json.encode(value))
+        except (TypeError, ValueError, RecursionError) as error:
+            raise bad_request(f"error converting YAML to JSON: {error}") from None
+    return value
+
+
+class _Loader(yaml.CSafeLoader):
+    """A safe loader that leaves timestamps and the old booleans of YAML 1.1 to JSON's rules."""
+
+
+_Loader.yaml_implicit_resolvers = {
+    first: [
+        (tag, pattern)
+        for tag, pattern in resolvers
+        if tag not in {"tag:yaml.org,2002:timestamp", "tag:yaml.org,2002:value"}
+    ]
+    for first, resolvers in yaml.CSafeLoader.yaml_implicit_resolvers.items()
+}
+
+
+def decode_document(call: Call) -> Any:
+    """Decode a body by its content type."""
+    kind = media_type(call)
+    if kind in {"", JSON_TYPE}:
+        return decode_json(call.request.body)
+    if kind == YAML_TYPE:
+        return decode_yaml(call.request.body)
+    raise unsupported_media_type(WRITE_TYPES)
+
+
+def decode_object(call: Call) -> dict[str, Any]:
+    """Decode the object in a create or update, and check that it is of the kind of its path."""
+    value = decode_document(call)
+    if not isinstance(value, dict):
+        raise bad_request(
+            "couldn't get version/kind; json parse error: json: cannot unmarshal "
+            f'{_go_type(value)} into Go value of type struct {{ APIVersion string "json:\\"apiVersion,omitempty\\""; '
+            'Kind string "json:\\"kind,omitempty\\"" }'
+        )
+    return value
+
+
+def expect_kind(obj: dict[str, Any], api_version: str, kind: str) -> None:
+    """Check an object against the apiVersion and kind expected at its path; absent ones are filled in."""
+    given_version = obj.get("apiVersion") or api_version
+    given_kind = obj.get("kind") or kind
+    if given_version != api_version:
+        raise bad_request(
+            f"the API version in the data ({given_version}) does not match the expected API version ({api_version})"
+        )
+    if given_kind != kind:
+        raise bad_request(f"the kind in the data ({given_kind}) does not match the expected kind ({kind})")
+    obj["apiVersion"], obj["kind"] = api_version, kind
+
+
+def _go_type(value: Any) -> str:
+    if isinstance(value, bool):
+        return "bool"
+    if isinstance(value, str):
+        return "string"
+    if isinstance(value, list):
+        return "array"
+    return "number" if value is not None else "null"

@@ -1,0 +1,64 @@
+"""One logical cluster: its name, what it serves, who may what.
+
+An idle member must cost next to nothing, so everything here is made on first
+use and what all clusters share stays shared.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import msgspec
+
+from echelon.hub.custom import kinds_of
+from echelon.hub.kinds import Catalog
+from echelon.hub.store import Event
+
+if TYPE_CHECKING:
+    from echelon.hub.app import Hub
+
+CRDS = "apiextensions.k8s.io/customresourcedefinitions"
+
+
+class Cluster:
+    """One logical cluster of a hub."""
+
+    __slots__ = ("_catalog", "_custom", "hub", "name", "notes")
+
+    def __init__(self, hub: Hub, name: str) -> None:
+        self.hub = hub
+        self.name = name
+        self._catalog: Catalog | None = None
+        self._custom: dict[str, Any] = {}
+        self.notes: dict[str, Any] = {}
+        """What other modules remember about this cluster: compiled access rules, documents."""
+
+    @property
+    def catalog(self) -> Catalog:
+        """Return what this cluster serves."""
+        if self._catalog is None:
+            crds = self.hub.store.table(self.name, CRDS)
+            self._catalog = Catalog(shared=self.hub.builtins)
+            for entry in crds.live.values():
+                self._serve(entry.key, entry.body)
+        return self._catalog
+
+    def crd_changed(self, event: Event) -> None:
+        """Serve what a definition now says."""
+        if self._catalog is None:
+            return
+        self._withdraw(event.entry.key)
+        if event.kind != "DELETED":
+            self._serve(event.entry.key, event.entry.body)
+
+    def _withdraw(self, name: str) -> None:
+        for kind in self._custom.pop(name, ()):
+            assert self._catalog is not None
+            self._catalog.remove(kind)
+
+    def _serve(self, name: str, body: bytes) -> None:
+        assert self._catalog is not None
+        kinds = kinds_of(msgspec.json.decode(body))
+        self._custom[name] = kinds
+        for kind in kinds:
+            self._catalog.add(kind)

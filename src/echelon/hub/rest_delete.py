@@ -1,0 +1,270 @@
+"""DELETE of one object or a collection: options, finalizers, grace, and what becomes of dependents.
+
+Deleting either removes the object now or marks it and leaves the rest to those
+named in its finalizers. Dependents are never touched here: that is the garbage
+collector's.
+"""
+
+from __future__ import annotations
+
+from datetime import timedelta
+from typing import Any
+
+from echelon.hub.body import decode_document
+from echelon.hub.call import Call, Response
+from echelon.hub.entries import entry_of
+from echelon.hub.negotiate import document, form_of, render_object
+from echelon.hub.rest_read import page_limit, pieces, select, selection
+from echelon.hub.rest_write import write
+from echelon.hub.status import bad_request, conflict, invalid, not_found
+from echelon.hub.store import Entry
+from echelon.hub.world import rfc3339
+
+Json = dict[str, Any]
+
+ORPHAN = "orphan"
+FOREGROUND = "foregroundDeletion"
+POLICIES = {"Orphan": ORPHAN, "Foreground": FOREGROUND, "Background": ""}
+ORPHAN_BY_DEFAULT = frozenset({"/replicationcontrollers", "batch/jobs"})
+"""Resources whose dependents stay unless the client says otherwise, for the sake of old clients."""
+
+RETURN_DELETED = frozenset(
+    {
+        "/pods",
+        "/serviceaccounts",
+        "/services",
+        "/resourcequotas",
+        "/podtemplates",
+        "/persistentvolumes",
+        "/persistentvolumeclaims",
+    }
+)
+"""Resources whose deletion answers with the object, not with a Status."""
+
+POD_GRACE_S = 30
+
+
+def read_options(call: Call) -> Json:
+    """Return the DeleteOptions of the body, else those of the query."""
+    options: Json = {}
+    if call.request.body.strip():
+        decoded = decode_document(call)
+        if not isinstance(decoded, dict):
+            raise bad_request("json: cannot unmarshal into Go value of type v1.DeleteOptions")
+        if decoded.get("kind") not in {None, "", "DeleteOptions"}:
+            raise bad_request(
+                f'no kind "{decoded.get("kind")}" is registered for version "{decoded.get("apiVersion")}"'
+            )
+        options = decoded
+    for name in ("gracePeriodSeconds", "propagationPolicy", "orphanDependents"):
+        text = call.option(name)
+        if text and name not in options:
+            options[name] = (
+                text
+                if name == "propagationPolicy"
+                else text == "true"
+                if name == "orphanDependents"
+                else _integer(text)
+            )
+    if call.option("dryRun"):
+        options["dryRun"] = call.request.query["dryRun"]
+    _check(options)
+    return options
+
+
+def _integer(text: str) -> int:
+    try:
+        return int(text)
+    except ValueError:
+        raise bad_request(f'strconv.ParseInt: parsing "{text}": invalid syntax') from None
+
+
+def _check(options: Json) -> None:
+    policy = options.get("propagationPolicy")
+    grace = options.get("gracePeriodSeconds")
+    if grace is not None and (not isinstance(grace, int) or isinstance(grace, bool)):
+        raise bad_request(
+            "json: cannot unmarshal into Go struct field DeleteOptions.gracePeriodSeconds of type int64"
+        )
+    if policy is not None and policy not in POLICIES:
+        raise invalid(
+            "meta.k8s.io",
+            "DeleteOptions",
+            "",
+            [
+                {
+                    "reason": "FieldValueNotSupported",
+                    "field": "propagationPolicy",
+                    "message": f'Unsupported value: "{policy}": supported values: "Background", "Foreground", "Orphan"',
+                }
+            ],
+        )
+    if policy is not None and options.get("orphanDependents") is not None:
+        raise invalid(
+            "meta.k8s.io",
+            "DeleteOptions",
+            "",
+            [
+                {
+                    "reason": "FieldValueInvalid",
+                    "field": "propagationPolicy",
+                    "message": f'Invalid value: "{policy}": orphanDependents and deletionPropagation cannot be both set',
+                }
+            ],
+        )
+    dry = options.get("dryRun") or []
+    if not isinstance(dry, list) or any(value != "All" for value in dry):
+        raise bad_request('dryRun must be "All"')
+    conditions = options.get("preconditions")
+    if conditions is not None and not isinstance(conditions, dict):
+        raise bad_request(
+            "json: cannot unmarshal into Go struct field DeleteOptions.preconditions of type v1.Preconditions"
+        )
+
+
+async def delete(call: Call) -> Response:
+    """DELETE one object."""
+    options = read_options(call)
+    form_of(call)
+    entry = call.table.head(call.key)
+    if entry is None:
+        raise not_found(call.kind.group, call.kind.plural, call.name)
+    old = call.kind.read(entry.body)
+    _preconditions(call, old["metadata"], options.get("preconditions") or {})
+    if not call.hub.admission.quiet(call):
+        await call.hub.admission.validate(call, None, old)
+        entry = call.table.head(call.key)
+        if entry is None:
+            raise not_found(call.kind.group, call.kind.plural, call.name)
+        old = call.kind.read(entry.body)
+        _preconditions(call, old["metadata"], options.get("preconditions") or {})
+    if options.get("dryRun"):
+        return _answer(call, old, entry, gone=True)
+    after, gone = remove(call, entry, old, options)
+    await call.hub.store.durable(after.rev)
+    return _answer(call, old, after, gone=gone)
+
+
+def _answer(call: Call, old: Json, after: Entry, *, gone: bool) -> Response:
+    if not gone or call.kind.resource in RETURN_DELETED:
+        return render_object(call, after.body, 200)
+    details: Json = {"name": call.name}
+    if call.kind.group:
+        details["group"] = call.kind.group
+    details["kind"] = call.kind.plural
+    details["uid"] = old["metadata"]["uid"]
+    return document(
+        {"kind": "Status", "apiVersion": "v1", "metadata": {}, "status": "Success", "details": details}
+    )
+
+
+def _preconditions(call: Call, meta: Json, wanted: Json) -> None:
+    for name, called in (("uid", "UID"), ("resourceVersion", "ResourceVersion")):
+        given = wanted.get(name)
+        if given is not None and given != meta.get(name):
+            raise conflict(
+                call.kind.group,
+                call.kind.plural,
+                call.name,
+                f"Precondition failed: {called} in precondition: {given}, {called} in object meta: {meta.get(name)}",
+            )
+
+
+def remove(call: Call, entry: Entry, old: Json, options: Json) -> tuple[Entry, bool]:
+    """Remove an object, or mark it as being deleted; return what is left and whether it is gone."""
+    meta = dict(old["metadata"])
+    finalizers = wanted_finalizers(call, list(meta.get("finalizers") or ()), options)
+    grace = _grace(call, old, options)
+    if finalizers:
+        meta["finalizers"] = finalizers
+    else:
+        meta.pop("finalizers", None)
+    marked = meta.get("deletionTimestamp")
+    # kubernetes in a namespace's spec holds it like a finalizer does
+    held = bool(finalizers) or (
+        call.kind.resource == "/namespaces" and bool((old.get("spec") or {}).get("finalizers"))
+    )
+    if not held and not grace:
+        return erase(call, entry, old), True
+    if marked:
+        before = meta.get("deletionGracePeriodSeconds") or 0
+        if grace < before:
+            meta["deletionGracePeriodSeconds"] = grace
+            meta["deletionTimestamp"] = rfc3339(call.hub.world.now() + timedelta(seconds=grace))
+        elif finalizers == list(old["metadata"].get("finalizers") or ()):
+            return entry, False
+    else:
+        meta["deletionTimestamp"] = rfc3339(call.hub.world.now() + timedelta(seconds=grace))
+        meta["deletionGracePeriodSeconds"] = grace
+        if meta.get("generation"):
+            meta["generation"] += 1
+    new = {**old, "metadata": meta}
+    if call.kind.resource == "/namespaces":
+        new["status"] = {**(old.get("status") or {}), "phase": "Terminating"}
+    after = write(call, new, entry)
+    return after, False
+
+
+def erase(call: Call, entry: Entry, old: Json) -> Entry:
+    """Take an object out of the store; its last state carries the revision of its end."""
+    store = call.hub.store
+    rev = store.next_revision()
+    meta = {**old["metadata"], "resourceVersion": str(rev)}
+    after = entry_of(call.key, rev, call.kind.write({**old, "metadata": meta}), meta)
+    store.write(call.table, after, entry, gone=True)
+    return after
+
+
+def wanted_finalizers(call: Call, finalizers: list[str], options: Json) -> list[str]:
+    """Return the finalizers after the propagation policy has had its say."""
+    policy = options.get("propagationPolicy")
+    orphans = options.get("orphanDependents")
+    if policy is None and orphans is None:
+        if ORPHAN in finalizers or FOREGROUND in finalizers:
+            return finalizers
+        wanted = ORPHAN if call.kind.resource in ORPHAN_BY_DEFAULT else ""
+    elif policy is not None:
+        wanted = POLICIES[policy]
+    else:
+        wanted = ORPHAN if orphans else ""
+    kept = [name for name in finalizers if name not in {ORPHAN, FOREGROUND}]
+    return [*kept, wanted] if wanted else kept
+
+
+def _grace(call: Call, old: Json, options: Json) -> int:
+    if call.kind.resource != "/pods":
+        return 0
+    given = options.get("gracePeriodSeconds")
+    spec = old.get("spec") or {}
+    grace = int(spec.get("terminationGracePeriodSeconds", POD_GRACE_S) if given is None else given)
+    if grace < 0:
+        grace = 1
+    if not spec.get("nodeName") or (old.get("status") or {}).get("phase") in {"Succeeded", "Failed"}:
+        return 0
+    return grace
+
+
+async def delete_collection(call: Call) -> Response:
+    """DELETE every object that a list would return."""
+    options = read_options(call)
+    form_of(call)
+    scope, match = selection(call)
+    entries = select(call.table, scope, match)
+    limit = page_limit(call)
+    entries = entries[:limit] if limit else entries
+    last = 0
+    for entry in entries:
+        call.namespace, _, call.name = entry.key.rpartition("/")
+        now = call.table.head(entry.key)
+        if now is None:
+            continue
+        old = call.kind.read(now.body)
+        if not call.hub.admission.quiet(call):
+            await call.hub.admission.validate(call, None, old)
+            if call.table.head(entry.key) is not now:
+                continue
+        if not options.get("dryRun"):
+            last = max(last, remove(call, now, old, options)[0].rev)
+    await call.hub.store.durable(last)
+    meta = {"resourceVersion": str(call.hub.store.committed)}
+    return Response(200, pieces(call, entries, meta))

@@ -1,0 +1,267 @@
+"""GET and LIST: from stored bytes to the answer, without decoding when nobody needs it.
+
+Lists are consistent at one revision, page after page: the continue token names
+it, and the history gives back what was different then. Items are sent as the
+bytes they are stored in.
+"""
+
+from __future__ import annotations
+
+import base64
+from typing import Any
+
+import msgspec
+
+from echelon.hub.call import Call, Response
+from echelon.hub.kinds import encode
+from echelon.hub.negotiate import Form, document, form_of, list_kind, partial, render_object
+from echelon.hub.selectors import LabelMatch, Match, parse_fields, parse_labels
+from echelon.hub.status import bad_request, expired, future_revision, invalid, not_found
+from echelon.hub.store import Entry, Table
+
+Json = dict[str, Any]
+
+MAX_PAGE = 10_000
+"""Objects in one page at most, whatever the client asks."""
+
+CHUNK = 64 * 1024
+"""Bytes joined into one piece of a streamed list."""
+
+EXPIRED_TOKEN = "The provided continue parameter is too old to display a consistent list result. You can start a new list without the continue parameter, or use the continue token in this response to retrieve the remainder of the results. Continuing with the provided token results in an inconsistent list - objects that were created, modified, or deleted between the time the first chunk was returned and now may show up in the list."
+
+
+class Token(msgspec.Struct):
+    """What a continue token says: the revision of the list and the key to go on from."""
+
+    v: str
+    rv: int
+    start: str
+
+
+async def get(call: Call) -> Response:
+    """Answer with one object."""
+    entry = call.table.live.get(call.key)
+    asked = call.option("resourceVersion")
+    if asked:
+        check_revision(call, asked)
+    if entry is None:
+        raise not_found(call.kind.group, call.kind.plural, call.name)
+    return render_object(call, entry.body, 200)
+
+
+def check_revision(call: Call, asked: str) -> int:
+    """Read a resourceVersion parameter and refuse the future."""
+    if not asked.isdecimal() or len(asked) > 19:
+        raise bad_request(
+            f'resourceVersion: Invalid value: "{asked}": strconv.ParseUint: parsing "{asked}": invalid syntax'
+        )
+    rev = int(asked)
+    if rev > call.hub.store.committed:
+        raise future_revision(rev, call.hub.store.committed)
+    return rev
+
+
+def selection(call: Call) -> tuple[str, Match | None]:
+    """Return the key prefix and the test that a list or watch selects by."""
+    labels = parse_labels(call.option("labelSelector"))
+    fields, name, namespace = parse_fields(call.option("fieldSelector"), call.kind)
+    prefix = ""
+    tests: list[Match] = [fields] if fields is not None else []
+    if call.kind.namespaced:
+        if namespace and call.namespace and namespace != call.namespace:
+            return "\x00/", None
+        prefix = f"{call.namespace or namespace}/" if call.namespace or namespace else ""
+    name = call.name or name
+    if name:
+        if prefix or not call.kind.namespaced:
+            return "=" + prefix + name, both(labels, fields)
+        ending = "/" + name
+        tests.append(lambda entry: entry.key.endswith(ending))
+    if not tests:
+        return prefix, both(labels, None)
+    first = tests[0] if len(tests) == 1 else lambda entry: all(test(entry) for test in tests)
+    return prefix, both(labels, first)
+
+
+def both(labels: LabelMatch | None, fields: Match | None) -> Match | None:
+    """Join a label test and a field test."""
+    if labels is None:
+        return fields
+    if fields is None:
+        return lambda entry: labels(entry.labels)
+    return lambda entry: labels(entry.labels) and fields(entry)
+
+
+def select(
+    table: Table,
+    scope: str,
+    match: Match | None,
+    after: str = "",
+    then: dict[str, Entry | None] | None = None,
+) -> list[Entry]:
+    """Return the entries of a scope in key order, now or at an earlier revision."""
+    live = table.live
+    if scope.startswith("="):
+        entry = live.get(scope[1:]) if not then or scope[1:] not in then else then[scope[1:]]
+        return [entry] if entry is not None and scope[1:] >= after and (match is None or match(entry)) else []
+    keys, start, end = table.span(scope, after)
+    wanted = keys[start:end]
+    if then:
+        missing = [
+            key
+            for key, entry in then.items()
+            if entry is not None and key not in live and key.startswith(scope) and key >= after
+        ]
+        found = [live[key] if key not in then else then[key] for key in sorted([*wanted, *missing])]
+        return [entry for entry in found if entry is not None and (match is None or match(entry))]
+    if match is None:
+        return [live[key] for key in wanted]
+    return [entry for entry in map(live.__getitem__, wanted) if match(entry)]
+
+
+def snapshot(call: Call) -> tuple[int, str, dict[str, Entry | None] | None]:
+    """Return the revision to list at, the key to start from, and what was different then."""
+    store, table = call.hub.store, call.table
+    asked, how, token = (
+        call.option("resourceVersion"),
+        call.option("resourceVersionMatch"),
+        call.option("continue"),
+    )
+    _check_options(asked, how, token, call)
+    if token:
+        decoded = read_token(token)
+        if decoded.rv < 0:
+            return store.committed, decoded.start, None
+        if decoded.rv < store.compacted:
+            error = expired(EXPIRED_TOKEN)
+            error.list_meta = {"continue": write_token(-1, decoded.start)}  # type: ignore[attr-defined]
+            raise error
+        return decoded.rv, decoded.start, table.at(decoded.rv)
+    if not asked or asked == "0":
+        return store.committed, "", None
+    rev = check_revision(call, asked)
+    if how == "Exact" or (not how and call.option("limit") not in {"", "0"}):
+        if rev < store.compacted:
+            raise expired("The resourceVersion for the provided list is too old.")
+        return rev, "", table.at(rev)
+    return store.committed, "", None
+
+
+def _check_options(asked: str, how: str, token: str, call: Call) -> None:
+    problem = ""
+    if how:
+        if not asked and call.option("sendInitialEvents") == "":
+            problem = "Forbidden: resourceVersionMatch is forbidden unless resourceVersion is provided"
+        elif token:
+            problem = "Forbidden: resourceVersionMatch is forbidden when continue is provided"
+        elif how not in {"Exact", "NotOlderThan"}:
+            problem = f'Unsupported value: "{how}": supported values: "Exact", "NotOlderThan"'
+        elif how == "Exact" and asked == "0":
+            problem = 'Forbidden: resourceVersionMatch "exact" is forbidden for resourceVersion "0"'
+    if problem:
+        raise invalid(
+            "meta.k8s.io",
+            "ListOptions",
+            "",
+            [
+                {
+                    "reason": "FieldValueForbidden",
+                    "message": problem,
+                    "field": "resourceVersionMatch",
+                }
+            ],
+        )
+    if token and asked and asked != "0":
+        raise bad_request("specifying resource version is not allowed when using continue")
+
+
+def write_token(rev: int, start: str) -> str:
+    """Encode a continue token."""
+    return base64.urlsafe_b64encode(encode(Token("meta.k8s.io/v1", rev, start))).decode().rstrip("=")
+
+
+def read_token(text: str) -> Token:
+    """Decode a continue token."""
+    try:
+        return msgspec.json.decode(base64.urlsafe_b64decode(text + "=" * (-len(text) % 4)), type=Token)
+    except (ValueError, msgspec.MsgspecError):
+        raise bad_request("continue key is not valid: illegal base64 data or JSON") from None
+
+
+def page_limit(call: Call) -> int:
+    """Return how many objects a page may hold, 0 for all."""
+    text = call.option("limit")
+    if not text:
+        return 0
+    try:
+        limit = int(text)
+    except ValueError:
+        raise bad_request(f'strconv.ParseInt: parsing "{text}": invalid syntax') from None
+    return min(max(limit, 0), MAX_PAGE)
+
+
+async def list_objects(call: Call) -> Response:
+    """Answer with a list."""
+    form = form_of(call)
+    scope, match = selection(call)
+    rev, after, then = snapshot(call)
+    limit = page_limit(call)
+    entries = select(call.table, scope, match, after, then)
+    meta: Json = {"resourceVersion": str(rev)}
+    if limit and len(entries) > limit:
+        meta["continue"] = write_token(rev, entries[limit - 1].key + "\x00")
+        if match is None:
+            meta["remainingItemCount"] = len(entries) - limit
+        entries = entries[:limit]
+    if form.plain:
+        return Response(200, pieces(call, entries, meta))
+    return _shaped_list(call, form, entries, meta)
+
+
+def pieces(call: Call, entries: list[Entry], meta: Json) -> list[bytes]:
+    """Return a plain list as pieces of bytes."""
+    kind = call.kind
+    head = (
+        encode({"kind": kind.list_kind, "apiVersion": kind.api_version, "metadata": meta})[:-1]
+        + b',"items":['
+    )
+    if not entries:
+        return [head + b"]}\n"]
+    if kind.from_storage is not None:
+        bodies = [kind.present(entry.body) for entry in entries]
+    elif kind.custom:
+        cut = len(kind.stored_prefix)
+        same = kind.prefix == kind.stored_prefix
+        bodies = (
+            [entry.body for entry in entries]
+            if same
+            else [kind.prefix + entry.body[cut:] for entry in entries]
+        )
+    else:
+        cut = len(kind.stored_prefix)
+        bodies = [b"{" + entry.body[cut:] for entry in entries]
+    out: list[bytes] = []
+    batch: list[bytes] = []
+    size = 0
+    for body in bodies:
+        batch.append(body)
+        size += len(body)
+        if size > CHUNK:
+            out.append(b",".join(batch))
+            batch, size = [], 0
+    if batch:
+        out.append(b",".join(batch))
+    framed = [head + out[0], *(b"," + piece for piece in out[1:])]
+    framed[-1] += b"]}\n"
+    return framed
+
+
+def _shaped_list(call: Call, form: Form, entries: list[Entry], meta: Json) -> Response:
+    objects = [call.kind.read(entry.body) for entry in entries]
+    if form.shape == "Table":
+        from echelon.hub.tables import table_of  # noqa: PLC0415 - most answers are not tables
+
+        return document(table_of(call, objects, meta), 200, form)
+    api_version, kind = list_kind(call.kind, form)
+    items = [partial(obj) for obj in objects] if form.shape else objects
+    return document({"kind": kind, "apiVersion": api_version, "metadata": meta, "items": items}, 200, form)

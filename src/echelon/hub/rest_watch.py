@@ -1,0 +1,226 @@
+"""WATCH: a stream of what changes, from a revision on.
+
+A frame is encoded once per event and served version and shared by all
+watchers; whatever came since the last look goes out in one piece. A stream ends
+at its timeout, when its client leaves, or when it does not keep up.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator
+from typing import Any
+
+import msgspec
+
+from echelon.hub.call import Call, Response
+from echelon.hub.kinds import Kind, encode
+from echelon.hub.negotiate import Form, form_of, partial
+from echelon.hub.rest_read import CHUNK, check_revision, select, selection
+from echelon.hub.route import TRUE
+from echelon.hub.status import bad_request, expired, invalid
+from echelon.hub.store import Event
+from echelon.hub.watch import Watcher
+
+Json = dict[str, Any]
+
+MIN_TIMEOUT_S = 1800.0
+"""How long a watch without a timeout lasts at least, as in kube-apiserver."""
+
+BOOKMARK_EVERY_S = 60.0
+INITIAL_END = "k8s.io/initial-events-end"
+
+
+async def watch(call: Call) -> Response:
+    """Answer with a stream of events."""
+    form = form_of(call)
+    scope, match = selection(call)
+    timeout_s = _timeout(call)
+    store, table = call.hub.store, call.table
+    since, initial = _start(call)
+    bookmarks = call.option("allowWatchBookmarks") in TRUE
+    if since is not None and since < store.compacted:
+        error = expired(f"too old resource version: {since} ({store.compacted})")
+        return Response(200, [_frame("ERROR", encode(error.body()))])
+    watcher = Watcher(table, scope, match)
+    first: list[bytes] = []
+    if initial:
+        first = [
+            _shaped("ADDED", call.kind.present(entry.body), call, form)
+            for entry in select(table, scope, match)
+        ]
+        if call.option("sendInitialEvents") in TRUE and bookmarks:
+            first.append(_bookmark(call, form, store.committed, {INITIAL_END: "true"}))
+    elif since is not None:
+        for event in table.since(since):
+            if _in_scope(event, scope):
+                watcher.push(event)
+    floor = since if since is not None and since > store.committed else 0
+    return Response(200, _stream(call, watcher, form, first, (timeout_s, bookmarks, floor)))
+
+
+def _start(call: Call) -> tuple[int | None, bool]:
+    """Return the revision to begin after, and whether the present state comes first."""
+    asked, send, how = (
+        call.option("resourceVersion"),
+        call.option("sendInitialEvents"),
+        call.option("resourceVersionMatch"),
+    )
+    if send:
+        if how != "NotOlderThan":
+            raise invalid(
+                "meta.k8s.io",
+                "ListOptions",
+                "",
+                [
+                    {
+                        "reason": "FieldValueForbidden",
+                        "field": "resourceVersionMatch",
+                        "message": "Forbidden: sendInitialEvents requires setting resourceVersionMatch to NotOlderThan",
+                    }
+                ],
+            )
+        if asked not in {"", "0"}:
+            check_revision(call, asked)
+        if send in TRUE:
+            return None, True
+        return (int(asked) if asked not in {"", "0"} else call.hub.store.committed), False
+    if how:
+        raise invalid(
+            "meta.k8s.io",
+            "ListOptions",
+            "",
+            [
+                {
+                    "reason": "FieldValueForbidden",
+                    "field": "resourceVersionMatch",
+                    "message": "Forbidden: resourceVersionMatch is forbidden for watch unless sendInitialEvents is provided",
+                }
+            ],
+        )
+    if asked in {"", "0"}:
+        return None, True
+    if not asked.isdecimal() or len(asked) > 19:
+        raise bad_request(
+            f'resourceVersion: Invalid value: "{asked}": strconv.ParseUint: parsing "{asked}": invalid syntax'
+        )
+    return int(asked), False
+
+
+def _timeout(call: Call) -> float:
+    text = call.option("timeoutSeconds")
+    if not text:
+        return MIN_TIMEOUT_S
+    try:
+        seconds = int(text)
+    except ValueError:
+        raise bad_request(f'strconv.ParseInt: parsing "{text}": invalid syntax') from None
+    return float(seconds) if seconds > 0 else MIN_TIMEOUT_S
+
+
+def _in_scope(event: Event, scope: str) -> bool:
+    if not scope:
+        return True
+    if scope[0] == "=":
+        return event.entry.key == scope[1:]
+    return event.entry.key.startswith(scope)
+
+
+async def _stream(
+    call: Call, watcher: Watcher, form: Form, first: list[bytes], how: tuple[float, bool, int]
+) -> AsyncIterator[bytes]:
+    timeout_s, bookmarks, floor = how
+    loop = asyncio.get_running_loop()
+    ends_at = loop.time() + timeout_s
+    bookmark_at = loop.time() + (BOOKMARK_EVERY_S if bookmarks else timeout_s)
+    try:
+        for at in range(0, len(first), 100):
+            yield b"".join(first[at : at + 100])
+        while True:
+            now = loop.time()
+            if await watcher.ready(min(ends_at, bookmark_at) - now):
+                for piece in _pieces(call, watcher, form, floor):
+                    yield piece
+            elif watcher.closed or loop.time() >= ends_at:
+                return
+            elif bookmarks and loop.time() >= bookmark_at:
+                bookmark_at = loop.time() + BOOKMARK_EVERY_S
+                yield _bookmark(call, form, max(call.hub.store.committed, floor), None)
+    finally:
+        watcher.close()
+
+
+def _pieces(call: Call, watcher: Watcher, form: Form, floor: int) -> list[bytes]:
+    frames = [
+        frame_of(kind, event, call.kind)
+        if form.plain
+        else _shaped(kind, body_of(kind, event, call.kind), call, form)
+        for kind, event in watcher.take()
+        if event.rev > floor
+    ]
+    if len(frames) <= 1:
+        return frames
+    out: list[bytes] = []
+    batch: list[bytes] = []
+    size = 0
+    for frame in frames:
+        batch.append(frame)
+        size += len(frame)
+        if size > CHUNK:
+            out.append(b"".join(batch))
+            batch, size = [], 0
+    if batch:
+        out.append(b"".join(batch))
+    return out
+
+
+def frame_of(type_: str, event: Event, kind: Kind) -> bytes:
+    """Return one event as its line of the stream; encoded once per type and version."""
+    frames = event.frames
+    if frames is None:
+        frames = event.frames = {}
+    name = type_ + kind.api_version
+    frame = frames.get(name)
+    if frame is None:
+        frame = frames[name] = _frame(type_, body_of(type_, event, kind))
+    return frame
+
+
+def body_of(type_: str, event: Event, kind: Kind) -> bytes:
+    """Return the object an event shows: what stopped matching is shown as it was, at the new revision."""
+    if type_ == "DELETED" and event.kind != "DELETED" and event.prev is not None:
+        obj = kind.read(event.prev.body)
+        obj["metadata"]["resourceVersion"] = str(event.rev)
+        return encode(obj)
+    return kind.present(event.entry.body)
+
+
+def _frame(type_: str, body: bytes) -> bytes:
+    return b'{"type":"' + type_.encode() + b'","object":' + body + b"}\n"
+
+
+def _shaped(type_: str, body: bytes, call: Call, form: Form) -> bytes:
+    if form.plain:
+        return _frame(type_, body)
+    obj = msgspec.json.decode(body)
+    if form.shape == "Table":
+        from echelon.hub.tables import table_of  # noqa: PLC0415 - most watches are not tables
+
+        return _frame(
+            type_, encode(table_of(call, [obj], {"resourceVersion": obj["metadata"]["resourceVersion"]}))
+        )
+    return _frame(type_, encode(partial(obj) if form.shape else obj))
+
+
+def _bookmark(call: Call, form: Form, rev: int, annotations: dict[str, str] | None) -> bytes:
+    meta: Json = {"resourceVersion": str(rev), "creationTimestamp": None}
+    if annotations:
+        meta["annotations"] = annotations
+    obj: Json = {"kind": call.kind.kind, "apiVersion": call.kind.api_version, "metadata": meta}
+    if form.shape == "PartialObjectMetadata":
+        obj = partial(obj)
+    elif form.shape == "Table":
+        from echelon.hub.tables import table_of  # noqa: PLC0415 - most watches are not tables
+
+        obj = table_of(call, [], meta)
+    return _frame("BOOKMARK", encode(obj))

@@ -1,0 +1,242 @@
+"""Create, update and patch: from what a client sent to one write in the store.
+
+The order is kube-apiserver's: decode, check the kind, prune and default, fill
+in the hub's part of the metadata, let the kind's own rules work, record field
+managed, validate, admit, write. Everything between reading the newest state and
+handing in the write happens without waiting, so no lock is needed.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from echelon.hub import conform, generation, kind_rules, managed, metadata
+from echelon.hub.body import decode_object, expect_kind
+from echelon.hub.call import Call, Response
+from echelon.hub.entries import entry_of
+from echelon.hub.negotiate import render_object
+from echelon.hub.status import (
+    StatusError,
+    already_exists,
+    conflict,
+    generated_name_taken,
+    invalid,
+    method_not_allowed,
+    not_found,
+)
+from echelon.hub.store import Entry
+
+Json = dict[str, Any]
+Change = Callable[[Json], Json]
+
+MAX_OBJECT = 1_572_864
+"""1.5 MiB: what etcd takes in one request by default."""
+
+TOO_LARGE = "etcdserver: request is too large"
+
+
+async def create(call: Call) -> Response:
+    """POST to a collection."""
+    obj = decode_object(call)
+    expect_kind(obj, call.kind.api_version, call.kind.kind)
+    return await create_object(call, obj)
+
+
+async def create_object(call: Call, obj: Json, operation: str = "Update") -> Response:
+    """Create an object that was already decoded."""
+    kind, world = call.kind, call.hub.world
+    dry = call.dry_run()
+    conform.shape(call, obj)
+    generated = bool(obj["metadata"].get("generateName")) and not obj["metadata"].get("name")
+    obj["metadata"] = metadata.born(kind, obj["metadata"], call.namespace, world)
+    count = generation.first(kind)
+    if count:
+        obj["metadata"]["generation"] = count
+    if kind.has_status and kind.resource not in kind_rules.KEEP_STATUS_ON_CREATE:
+        obj.pop("status", None)
+    call.name = obj["metadata"]["name"]
+    kind_rules.on_create(call, obj)
+    quiet = call.hub.admission.quiet(call)
+    if not quiet:
+        await call.hub.admission.mutate(call, obj, None)
+    if operation != "Apply":
+        managed.track(call, None, obj)
+    _refuse(call, conform.problems(call, obj, None))
+    if not quiet:
+        await call.hub.admission.validate(call, obj, None)
+    table, key = call.table, call.key
+    if table.head(key) is not None:
+        taken = generated_name_taken if generated else already_exists
+        raise taken(kind.group, kind.plural, call.name)
+    if dry:
+        del obj["metadata"]["resourceVersion"]
+        return render_object(call, kind.write(obj), 201)
+    entry = write(call, obj, None)
+    await call.hub.store.durable(entry.rev)
+    return render_object(call, entry.body, 201)
+
+
+async def update(call: Call) -> Response:
+    """PUT an object or its status."""
+    obj = decode_object(call)
+    expect_kind(obj, call.kind.api_version, call.kind.kind)
+    given = obj.get("metadata")
+    if isinstance(given, dict) and given.get("name") and given["name"] != call.name:
+        raise StatusError(
+            400,
+            "BadRequest",
+            f"the name of the object ({given['name']}) does not match the name on the URL ({call.name})",
+        )
+    conform.shape(call, obj)
+    entry = call.table.head(call.key)
+    if entry is None:
+        if call.subresource or call.kind.resource not in kind_rules.CREATE_ON_UPDATE:
+            raise not_found(call.kind.group, call.kind.plural, call.name)
+        obj["metadata"].setdefault("name", call.name)
+        obj["metadata"].pop("resourceVersion", None)
+        obj["metadata"].pop("uid", None)
+        return await create_object(call, obj)
+    if not obj["metadata"].get("resourceVersion") and (
+        call.kind.custom or call.kind.resource in kind_rules.NEED_REVISION
+    ):
+        raise invalid(
+            call.kind.group,
+            call.kind.plural,
+            call.name,
+            [
+                {
+                    "reason": "FieldValueInvalid",
+                    "field": "metadata.resourceVersion",
+                    "message": "Invalid value: 0x0: must be specified for an update",
+                }
+            ],
+        )
+    return await change_object(call, lambda _old: obj)
+
+
+async def change_object(call: Call, change: Change, operation: str = "Update") -> Response:
+    """Apply a change to the newest state of an object and write it."""
+    dry = call.dry_run()
+    while True:
+        entry = call.table.head(call.key)
+        if entry is None:
+            raise not_found(call.kind.group, call.kind.plural, call.name)
+        old = call.kind.read(entry.body)
+        new = change(old)
+        new = prepare_update(call, old, new)
+        quiet = call.hub.admission.quiet(call)
+        if not quiet:
+            await call.hub.admission.mutate(call, new, old)
+        if operation != "Apply":
+            managed.track(call, old, new)
+        if new == old:
+            return await unchanged(call, entry)
+        _refuse(call, conform.problems(call, new, old))
+        if not quiet:
+            await call.hub.admission.validate(call, new, old)
+            if call.table.head(call.key) is not entry:
+                continue
+        if dry:
+            return render_object(call, call.kind.write(new), 200)
+        written = write(call, new, entry)
+        await call.hub.store.durable(written.rev)
+        return render_object(call, written.body, 200)
+
+
+async def unchanged(call: Call, entry: Entry) -> Response:
+    """Answer a write that changes nothing: no new revision, but what is shown must be durable."""
+    await call.hub.store.durable(entry.rev)
+    return render_object(call, entry.body, 200)
+
+
+def prepare_update(call: Call, old: Json, new: Json) -> Json:
+    """Return the object an update means: identity, status or spec, and generation put right."""
+    kind = call.kind
+    meta = new["metadata"]
+    given = meta.get("resourceVersion")
+    if given and given != old["metadata"]["resourceVersion"]:
+        if not given.isdecimal():
+            raise invalid(
+                kind.group,
+                kind.plural,
+                call.name,
+                [metadata.invalid_value("metadata.resourceVersion", given, "must be a number")],
+            )
+        raise conflict(kind.group, kind.plural, call.name)
+    if meta.get("uid") and meta["uid"] != old["metadata"]["uid"]:
+        raise conflict(
+            kind.group,
+            kind.plural,
+            call.name,
+            f"Precondition failed: UID in precondition: {meta['uid']}, UID in object meta: {old['metadata']['uid']}",
+        )
+    if call.subresource == "status":
+        return _status_of(kind.custom, old, new)
+    made = dict(new)
+    made["metadata"] = metadata.kept(kind, call.name, meta, old["metadata"])
+    if kind.has_status:
+        if "status" in old:
+            made["status"] = old["status"]
+        else:
+            made.pop("status", None)
+    kind_rules.on_update(call, made, old)
+    if generation.moved(kind, made, old):
+        made["metadata"]["generation"] = old["metadata"].get("generation", 0) + 1
+    return made
+
+
+def _status_of(custom: bool, old: Json, new: Json) -> Json:
+    made = dict(old)
+    made.pop("status", None)
+    if "status" in new:
+        made["status"] = new["status"]
+    meta = dict(old["metadata"])
+    if new["metadata"].get("managedFields"):
+        meta["managedFields"] = new["metadata"]["managedFields"]
+    if not custom:
+        for name in ("annotations", "finalizers", "ownerReferences"):
+            meta.pop(name, None)
+            if new["metadata"].get(name):
+                meta[name] = new["metadata"][name]
+    made["metadata"] = meta
+    return made
+
+
+def write(call: Call, obj: Json, prev: Entry | None) -> Entry:
+    """Hand an object in to the store; a deleted one without finalizers leaves it."""
+    store = call.hub.store
+    meta = obj["metadata"]
+    gone = prev is not None and is_finished(meta)
+    rev = store.next_revision()
+    meta["resourceVersion"] = str(rev)
+    body = call.kind.write(obj)
+    if len(body) > MAX_OBJECT:
+        raise StatusError(500, "", TOO_LARGE)
+    entry = entry_of(call.key, rev, body, meta)
+    store.write(call.table, entry, prev, gone=gone)
+    return entry
+
+
+def is_finished(meta: Json) -> bool:
+    """Say whether a deleted object may go now."""
+    return (
+        bool(meta.get("deletionTimestamp"))
+        and not meta.get("finalizers")
+        and not meta.get("deletionGracePeriodSeconds")
+    )
+
+
+def _refuse(call: Call, causes: list[dict[str, str]]) -> None:
+    if causes:
+        raise invalid(call.kind.group, call.kind.kind, call.name, causes)
+
+
+def need(call: Call, verb: str) -> None:
+    """Refuse a verb that the resource, or the subresource, does not do."""
+    if call.subresource:
+        sub = call.kind.subresources.get(call.subresource)
+        if sub is None or verb not in sub.verbs:
+            raise method_not_allowed(call.kind.group, call.kind.plural)
+    elif verb not in call.kind.verbs:
+        raise method_not_allowed(call.kind.group, call.kind.plural)

@@ -1,0 +1,268 @@
+"""Where one cluster of a run is, and how it is handed over: the one classifier, used by everybody who asks.
+
+Theory. A run changes a cluster by pointing its binding at the run's version and stamping RolloutStarted at the
+binding's new generation; delivery does nothing before the stamp. What the run has recorded (Started, Succeeded)
+and what the binding says together give exactly one ClusterPhase:
+
+    recorded    binding                                                 phase
+    Succeeded   (whatever; but see takeover)                            DONE, or FAILED if False
+    -           gone                                                    GONE
+    Started     not on target, not Bound, or not stamped                PREEMPTED
+    Started     on target; delivery says finished                       DONE
+    Started     on target; not finished, for longer than the threshold  STUCK
+    Started     on target; not finished                                 UPDATING
+    nothing     not on target, not Bound, or not stamped                PENDING
+    nothing     on target and stamped; finished                         DONE (counts as soon as it is its turn)
+    nothing     on target and stamped; not finished                     STARTING
+
+"On target" is the run's own version, overrides and apply strategy; "finished" is told by conditions at the
+binding's current generation only, so a cluster is never done for somebody else's version or an older spec.
+
+Takeover: a later run is a newer intent. A binding that a run made later than this one has moved elsewhere ends
+this run, whether the cluster was done, waiting or under way; an earlier run's binding is simply moved on.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from datetime import UTC, datetime, timedelta
+from typing import Any, NamedTuple
+
+import msgspec
+
+from echelon.api.binding import Binding
+from echelon.api.conditions import find_condition, is_true_at
+from echelon.api.meta import FALSE, TRUE, Condition, Conditions, NamespacedName, timestamp
+from echelon.api.names import BindingState, resource_snapshot_name
+from echelon.api.placement import ApplyStrategy
+from echelon.api.staged import ClusterStatus, Run, RunStatus
+from echelon.rules.plan import Patch, ref_of
+from echelon.rules.run_phases import STARTED, SUCCEEDED, ClusterPhase, Moment
+from echelon.rules.run_seen import Seen
+
+ROLLOUT_STARTED = "RolloutStarted"
+_STARTED_TEXT = (
+    "Detected the new changes on the resources and started the rollout process, "
+    "resourceSnapshotIndex: {index}, updateRun: {run}"
+)
+_RUN_IN_TEXT = ", updateRun: "
+_EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
+
+# Conditions of delivery whose False is only "not yet" with these reasons, and an error with any other.
+_NOT_YET: Mapping[str, str] = {
+    "Overridden": "OverriddenPending",
+    "WorkSynchronized": "WorkNotSynchronizedYet",
+    "Applied": "ApplyPending",
+    "Available": "ResourceNotAvailableYet",
+    "DiffReported": "",
+}
+
+
+class Target(NamedTuple):
+    """What a run wants a cluster's binding to be."""
+
+    snapshot: str
+    overrides: tuple[NamespacedName, ...]
+    cluster_overrides: tuple[str, ...]
+    applied: ApplyStrategy | None
+
+
+def target_of(run: Run, status: RunStatus, entry: ClusterStatus) -> Target:
+    """Return what the run wants of a cluster."""
+    return Target(
+        snapshot=resource_snapshot_name(run.spec.placement_name, status.resource_snapshot_index_used),
+        overrides=entry.resource_override_snapshots,
+        cluster_overrides=entry.cluster_resource_override_snapshots,
+        applied=status.applied_strategy,
+    )
+
+
+def is_on_target(binding: Binding, target: Target) -> bool:
+    """R-CLUSTER-1: version, overrides and apply strategy are the run's own."""
+    spec = binding.spec
+    return (
+        spec.resource_snapshot_name == target.snapshot
+        and spec.resource_override_snapshots == target.overrides
+        and spec.cluster_resource_override_snapshots == target.cluster_overrides
+        and spec.apply_strategy == target.applied
+    )
+
+
+def conditions_of(binding: Binding) -> Conditions:
+    """Return what is said about a binding."""
+    return binding.status.conditions if binding.status else ()
+
+
+def is_handed_over(binding: Binding, target: Target) -> bool:
+    """R-CLUSTER-2: on target, Bound, and stamped at the current generation."""
+    return (
+        is_on_target(binding, target)
+        and binding.spec.state == BindingState.BOUND
+        and is_true_at(conditions_of(binding), ROLLOUT_STARTED, binding.metadata.generation)
+    )
+
+
+def is_finished(binding: Binding) -> bool:
+    """R-CLUSTER-3: delivery says Available or DiffReported about the current generation."""
+    conditions, generation = conditions_of(binding), binding.metadata.generation
+    return is_true_at(conditions, "Available", generation) or is_true_at(
+        conditions, "DiffReported", generation
+    )
+
+
+def delivery_error(binding: Binding) -> Condition | None:
+    """R-CLUSTER-4: what delivery reports as broken; a matter of waiting and of the stuck threshold, never a failure."""
+    for condition in conditions_of(binding):
+        if (
+            condition.status == FALSE
+            and condition.observed_generation == binding.metadata.generation
+            and condition.type in _NOT_YET
+            and condition.reason != _NOT_YET[condition.type]
+        ):
+            return condition
+    return None
+
+
+def mover_of(binding: Binding) -> str:
+    """Name the run that last stamped a binding; "" when none did."""
+    stamp = find_condition(conditions_of(binding), ROLLOUT_STARTED)
+    return stamp.message.rpartition(_RUN_IN_TEXT)[2] if stamp and _RUN_IN_TEXT in stamp.message else ""
+
+
+def is_later(rival: Run, run: Run) -> bool:
+    """R-RIVAL-1: runs are ordered by when they were made; the name decides within one second."""
+    return _made(rival) > _made(run)
+
+
+def _made(run: Run) -> tuple[datetime, str]:
+    return (run.metadata.creation_timestamp or _EPOCH, run.name)
+
+
+def rival_of(binding: Binding, seen: Seen) -> Run | None:
+    """R-RIVAL-2: the other run that put a binding where it is.
+
+    The stamp names it. Between the two writes of a hand-over the stamp is still the old one; then it is the run
+    whose version the binding has.
+    """
+    stamp = find_condition(conditions_of(binding), ROLLOUT_STARTED)
+    if stamp is not None and stamp.observed_generation == binding.metadata.generation:
+        return seen.rivals.get(mover_of(binding))
+    version = binding.spec.resource_snapshot_name
+    placement = seen.run.spec.placement_name
+    users = [
+        rival
+        for rival in seen.rivals.values()
+        if rival.status is not None
+        and version == resource_snapshot_name(placement, rival.status.resource_snapshot_index_used)
+    ]
+    return max(users, key=_made, default=None)
+
+
+def taken_over_by(binding: Binding, target: Target, seen: Seen) -> Run | None:
+    """R-RIVAL-3: the later run that has moved a binding away from this run's target, if one has."""
+    if not seen.rivals or is_on_target(binding, target):
+        return None
+    rival = rival_of(binding, seen)
+    return rival if rival is not None and is_later(rival, seen.run) else None
+
+
+def is_recorded(entry: ClusterStatus, type_: str, status: str = TRUE) -> bool:
+    """Whether the run has recorded a condition about a cluster."""
+    found = find_condition(entry.conditions, type_)
+    return found is not None and found.status == status
+
+
+def classify_cluster(
+    entry: ClusterStatus, binding: Binding | None, target: Target, now: datetime, stuck_after: timedelta
+) -> ClusterPhase:
+    """Say where a cluster of a run is (the table above)."""
+    outcome = find_condition(entry.conditions, SUCCEEDED)
+    if outcome is not None:
+        return ClusterPhase.DONE if outcome.status == TRUE else ClusterPhase.FAILED
+    if binding is None:
+        return ClusterPhase.GONE
+    started = find_condition(entry.conditions, STARTED)
+    is_started = started is not None and started.status == TRUE
+    if not is_handed_over(binding, target):
+        return ClusterPhase.PREEMPTED if is_started else ClusterPhase.PENDING
+    if is_finished(binding):
+        return ClusterPhase.DONE
+    if not is_started or started is None:
+        return ClusterPhase.STARTING
+    if now - started.last_transition_time > stuck_after:
+        return ClusterPhase.STUCK
+    return ClusterPhase.UPDATING
+
+
+# --- handing over ---------------------------------------------------------------------------------------------
+def hand_over(binding: Binding, target: Target, seen: Seen, at: Moment) -> Patch | None:
+    """R-HAND-1: point a binding at the target and stamp it, in one decision; None when it is there already.
+
+    The spec is written under compare-and-swap, so its generation grows by exactly one and the stamp can say so
+    in advance. A binding that only lacks the stamp gets only the stamp.
+    """
+    if is_handed_over(binding, target):
+        return None
+    spec = _spec_patch(binding, target)
+    generation = binding.metadata.generation + (1 if spec else 0)
+    return Patch(
+        ref=ref_of(seen.scope.binding, binding),
+        body={"spec": spec} if spec else {},
+        status={"conditions": _stamped(binding, seen.run, generation, at.now)},
+    )
+
+
+def _spec_patch(binding: Binding, target: Target) -> dict[str, Any]:
+    spec = binding.spec
+    patch: dict[str, Any] = {}
+    if spec.state != BindingState.BOUND:
+        patch["state"] = BindingState.BOUND.value
+    if spec.resource_snapshot_name != target.snapshot:
+        patch["resourceSnapshotName"] = target.snapshot
+    if spec.resource_override_snapshots != target.overrides:
+        patch["resourceOverrideSnapshots"] = msgspec.to_builtins(target.overrides) or None
+    if spec.cluster_resource_override_snapshots != target.cluster_overrides:
+        patch["clusterResourceOverrideSnapshots"] = list(target.cluster_overrides) or None
+    if spec.apply_strategy != target.applied:
+        patch["applyStrategy"] = replacement(
+            msgspec.to_builtins(spec.apply_strategy), msgspec.to_builtins(target.applied)
+        )
+    return patch
+
+
+def replacement(old: Any, new: Any) -> Any:
+    """Return the merge patch that makes `old` exactly `new`: what must go is named."""
+    if not isinstance(old, Mapping) or not isinstance(new, Mapping):
+        return new
+    gone: dict[str, Any] = {key: None for key in old if key not in new}
+    return gone | {key: replacement(old.get(key), value) for key, value in new.items()}
+
+
+def _stamped(binding: Binding, run: Run, generation: int, now: datetime) -> list[dict[str, Any]]:
+    """R-HAND-2: the stamp comes first and is always new; what others said stays, for what it is worth."""
+    stamp = Condition(
+        type=ROLLOUT_STARTED,
+        status=TRUE,
+        observed_generation=generation,
+        last_transition_time=timestamp(now),
+        reason="RolloutStarted",
+        message=_STARTED_TEXT.format(index=run.spec.resource_snapshot_index or "", run=run.name),
+    )
+    others = (said for said in conditions_of(binding) if said.type != ROLLOUT_STARTED)
+    return [msgspec.to_builtins(said) for said in (stamp, *others)]
+
+
+def preempted_text(seen: Seen, cluster: str, stage: str, binding: Binding) -> str:
+    """R-RIVAL-4: what a preempted run says; the other run is named when it is known."""
+    text = (
+        "failed to process the request due to a client error: "
+        f"the binding of the updating cluster `{cluster}` in the stage `{stage}` is not up-to-date with the "
+        f"desired status, please check the status of binding `{_path(binding)}` and see if there is a "
+        "concurrent updateRun referencing the same placement and updating the same cluster"
+    )
+    rival = rival_of(binding, seen)
+    return f"{text}: it was moved by updateRun `{rival.name}`" if rival else text
+
+
+def _path(binding: Binding) -> str:
+    return f"{binding.namespace}/{binding.name}" if binding.namespace else binding.name

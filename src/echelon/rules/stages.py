@@ -1,0 +1,444 @@
+"""Makes the plan of a run: which clusters, in which stages, in which order, and which version they get.
+
+Theory. A plan is made once, from the placement, the scheduler's latest decision (policy snapshot and bindings),
+the strategy and the labels of the member clusters, in that order. Each step fills a part of the status; the first
+that fails ends initialization for good, and what was filled so far stays visible beside the error. The same
+functions plan again on every later look, so that `run_validation.py` can tell whether the plan still holds.
+
+Never looks at how far the run is, never picks clusters itself, never waits: a missing piece that the scheduler
+will bring by itself raises NotYet.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from datetime import timedelta
+
+import msgspec
+
+from echelon.api.binding import Binding
+from echelon.api.cluster import MemberCluster
+from echelon.api.conditions import is_true_at
+from echelon.api.names import (
+    ANNOTATION_NUMBER_OF_CLUSTERS,
+    ANNOTATION_RESOURCE_HASH,
+    DELETE_STAGE_NAME,
+    LABEL_IS_LATEST_SNAPSHOT,
+    LABEL_POLICY_INDEX,
+    LABEL_RESOURCE_INDEX,
+    LABEL_TRUE,
+    ApplyType,
+    BindingState,
+    PlacementType,
+    RolloutType,
+    StageTaskPosition,
+    TaskType,
+    approval_name,
+)
+from echelon.api.placement import ApplyStrategy, RolloutStrategy, ServerSideApplyConfig
+from echelon.api.snapshot import PolicySnapshot, ResourceSnapshot
+from echelon.api.staged import (
+    ClusterStatus,
+    RunStatus,
+    Stage,
+    StageStatus,
+    StageTask,
+    StrategySpec,
+    TaskStatus,
+)
+from echelon.rules.durations import parse_duration, render_duration
+from echelon.rules.labels import InvalidSelector, check, matches
+from echelon.rules.run_seen import CLIENT_ERROR, INVALID, UNEXPECTED, Abort, ClusterOverrides, NotYet, Seen
+
+MAX_LISTED_CLUSTERS = 10  # of clusters without a stage: enough to see the pattern, short enough to read
+MAX_SORT_VALUE = 2**63 - 1  # a label that sorts is a 64-bit number
+_INTEGER = re.compile(r"[+-]?[0-9]+", re.ASCII)
+
+
+class Misplaced(ValueError):
+    """The author's error in a strategy or in cluster labels."""
+
+
+class TwoStages(Misplaced):
+    """A cluster is picked by two stages."""
+
+    def __init__(self, cluster: str) -> None:
+        super().__init__(f"cluster `{cluster}` appears in more than one stages")
+        self.cluster = cluster
+
+
+@dataclass(slots=True)
+class Scheduled:
+    """What the scheduler has decided for the placement, and what the placement asks of the apply."""
+
+    applied: ApplyStrategy | None = None
+    policy_index: str = ""
+    cluster_count: int = 0  # -1 while only the bindings can tell
+    selected: Mapping[str, Binding] = field(default_factory=dict)  # by cluster
+    leaving: Mapping[str, Binding] = field(default_factory=dict)  # by cluster
+
+
+# --- the placement and what the scheduler decided -------------------------------------------------------------
+def applied_strategy(strategy: RolloutStrategy) -> ApplyStrategy:
+    """Return the placement's apply strategy with its defaults filled in."""
+    applied = strategy.apply_strategy or ApplyStrategy()
+    if applied.type == ApplyType.SERVER_SIDE_APPLY and applied.server_side_apply_config is None:
+        return msgspec.structs.replace(applied, server_side_apply_config=ServerSideApplyConfig())
+    return applied
+
+
+def read_placement(seen: Seen, into: Scheduled) -> None:
+    """R-INIT-1: the placement exists and leaves its rollout to runs."""
+    if seen.placement is None:
+        raise Abort(f"{INVALID}{CLIENT_ERROR}parent placement not found")
+    strategy = seen.placement.spec.strategy or RolloutStrategy()
+    if strategy.type != RolloutType.EXTERNAL:
+        raise Abort(
+            f"{INVALID}{CLIENT_ERROR}parent placement does not have an external rollout strategy, "
+            f"current strategy: {strategy.type.value}"
+        )
+    into.applied = applied_strategy(strategy)
+
+
+def read_policy(seen: Seen, into: Scheduled) -> PolicySnapshot:
+    """R-INIT-2: there is exactly one latest policy snapshot, and it says how many clusters were picked."""
+    placement = seen.path(seen.run.spec.placement_name)
+    latest = [
+        snapshot
+        for snapshot in seen.policy_snapshots
+        if snapshot.metadata.labels.get(LABEL_IS_LATEST_SNAPSHOT) == LABEL_TRUE
+    ]
+    if not latest:
+        raise Abort(f"{INVALID}no latest policy snapshot found for placement {placement}")
+    if len(latest) > 1:
+        raise Abort(
+            f"{INVALID}{UNEXPECTED}multiple active policy snapshots found for placement {placement}: "
+            f"got {len(latest)}, want 1"
+        )
+    snapshot = latest[0]
+    into.policy_index = snapshot.metadata.labels.get(LABEL_POLICY_INDEX, "")
+    if not into.policy_index:
+        raise Abort(
+            f"{INVALID}{UNEXPECTED}policy snapshot `{seen.path(snapshot.name)}` does not have a policy index label"
+        )
+    into.cluster_count = _cluster_count(seen, snapshot)
+    return snapshot
+
+
+def _cluster_count(seen: Seen, snapshot: PolicySnapshot) -> int:
+    policy = snapshot.spec.policy
+    if policy is None or policy.placement_type == PlacementType.PICK_ALL:
+        return -1
+    if policy.placement_type == PlacementType.PICK_FIXED:
+        return len(policy.cluster_names)
+    text = snapshot.metadata.annotations.get(ANNOTATION_NUMBER_OF_CLUSTERS)
+    if text is not None and re.fullmatch(r"\+?[0-9]+", text, re.ASCII):
+        return int(text)
+    cause = (
+        f"cannot find annotation {ANNOTATION_NUMBER_OF_CLUSTERS}"
+        if text is None
+        else f'invalid annotation {ANNOTATION_NUMBER_OF_CLUSTERS}, value is "{text}"'
+    )
+    raise Abort(
+        f"{INVALID.removesuffix(': ')}, {UNEXPECTED}{cause}: the policy snapshot `{seen.path(snapshot.name)}` "
+        "doesn't have valid cluster count annotation"
+    )
+
+
+def require_scheduled(snapshot: PolicySnapshot) -> None:
+    """R-INIT-3: the scheduler has found all clusters the policy wants."""
+    conditions = snapshot.status.conditions if snapshot.status else ()
+    if not is_true_at(conditions, "Scheduled", snapshot.metadata.generation):
+        raise Abort(f"{INVALID}policy snapshot `{snapshot.name}` not fully scheduled yet")
+
+
+def read_bindings(seen: Seen, policy: PolicySnapshot, into: Scheduled) -> None:
+    """R-INIT-4: tell picked clusters from leaving ones, and both from a scheduler that is still at work."""
+    selected: dict[str, Binding] = {}
+    leaving: dict[str, Binding] = {}
+    for binding in sorted(seen.bindings, key=lambda binding: binding.name):
+        spec = binding.spec
+        if spec.state == BindingState.UNSCHEDULED:
+            leaving[spec.target_cluster] = binding
+        elif spec.scheduling_policy_snapshot_name == policy.name:
+            selected[spec.target_cluster] = binding
+        else:
+            raise NotYet(
+                f"binding `{seen.path(binding.name)}` with old policy snapshot "
+                f"`{seen.path(spec.scheduling_policy_snapshot_name)}` has state {spec.state}, "
+                "we might observe a transient state, need retry"
+            )
+    into.selected, into.leaving = selected, leaving
+    if not selected and not leaving:
+        raise Abort(
+            f"{INVALID}no scheduled or to-be-deleted bindings found for the latest policy snapshot "
+            f"{seen.path(policy.name)}"
+        )
+    if into.cluster_count == -1:
+        into.cluster_count = len(selected)
+    elif into.cluster_count != len(selected):
+        raise Abort(
+            f"{INVALID}{UNEXPECTED}the number of selected bindings {len(selected)} is not equal to the observed "
+            f"cluster count {into.cluster_count}"
+        )
+
+
+# --- the stages -----------------------------------------------------------------------------------------------
+def check_tasks(stage: Stage, strategy: str) -> None:
+    """R-INIT-5: a stage's tasks and selector make sense. Raises Misplaced."""
+    where = f"updateStrategy: `{strategy}`, stage: {stage.name}, err: "
+    before, after = stage.before_stage_tasks, stage.after_stage_tasks
+    wrong_before = f"the before stage tasks are invalid, {where}"
+    if len(before) > 1:
+        raise Misplaced(f"{wrong_before}beforeStageTasks can have at most one task")
+    for index, task in enumerate(before):
+        if task.type != TaskType.APPROVAL:
+            raise Misplaced(
+                f"{wrong_before}task {index} of type {task.type.value} is not allowed in beforeStageTasks, "
+                "allowed type: Approval"
+            )
+        if task.wait_time is not None:
+            raise Misplaced(f"{wrong_before}task {index} of type Approval cannot have wait duration set")
+    wrong_after = f"the after stage tasks are invalid, {where}"
+    if len(after) == 2 and after[0].type == after[1].type:
+        raise Misplaced(
+            f"{wrong_after}afterStageTasks cannot have two tasks of the same type: {after[0].type.value}"
+        )
+    for index, task in enumerate(after):
+        if task.type == TaskType.TIMED_WAIT and task.wait_time is None:
+            raise Misplaced(f"{wrong_after}task {index} of type TimedWait has wait duration set to nil")
+        if task.type == TaskType.TIMED_WAIT and _wait(task) <= timedelta(0):
+            raise Misplaced(f"{wrong_after}task {index} of type TimedWait has wait duration <= 0")
+    try:
+        check(stage.label_selector)
+    except InvalidSelector as error:
+        raise Misplaced(f"the stage label selector is invalid, {where}{error}") from error
+
+
+def _wait(task: StageTask) -> timedelta:
+    try:
+        return parse_duration(task.wait_time or "0s")
+    except ValueError:  # the schema does not let it in; if it is here, it is as good as none
+        return timedelta(0)
+
+
+def stored_strategy(spec: StrategySpec) -> StrategySpec:
+    """Copy a strategy the way a run stores it: durations in their stored form, no wait on approvals."""
+    return StrategySpec(
+        stages=tuple(
+            msgspec.structs.replace(
+                stage, after_stage_tasks=tuple(_stored_task(task) for task in stage.after_stage_tasks)
+            )
+            for stage in spec.stages
+        )
+    )
+
+
+def _stored_task(task: StageTask) -> StageTask:
+    if task.type == TaskType.APPROVAL or task.wait_time is None:
+        return StageTask(type=task.type)
+    return StageTask(type=task.type, wait_time=render_duration(_wait(task)))
+
+
+def plan_stage(
+    stage: Stage, run: str, selected: Mapping[str, Binding], clusters: Mapping[str, MemberCluster]
+) -> StageStatus:
+    """R-STAGE-1: a stage has the picked clusters its selector matches, by sorting label, then by name."""
+    members = [
+        clusters[name]
+        for name in sorted(selected)
+        if name in clusters and matches(stage.label_selector, clusters[name].metadata.labels)
+    ]
+    if stage.sorting_label_key:
+        key = stage.sorting_label_key
+        members.sort(key=lambda cluster: _sort_value(cluster, key))  # stable: equal values stay by name
+    return StageStatus(
+        stage_name=stage.name,
+        clusters=tuple(ClusterStatus(cluster_name=cluster.name) for cluster in members),
+        before_stage_task_status=_plan_tasks(stage, run, StageTaskPosition.BEFORE),
+        after_stage_task_status=_plan_tasks(stage, run, StageTaskPosition.AFTER),
+    )
+
+
+def _sort_value(cluster: MemberCluster, key: str) -> int:
+    text = cluster.metadata.labels.get(key, "")
+    if not _INTEGER.fullmatch(text):
+        cause = "invalid syntax"
+    elif not -MAX_SORT_VALUE - 1 <= int(text) <= MAX_SORT_VALUE:
+        cause = "value out of range"
+    else:
+        return int(text)
+    raise Misplaced(
+        f"the sorting label `{key}:{text}` on cluster `{cluster.name}` is not valid: "
+        f'strconv.Atoi: parsing "{text}": {cause}'
+    )
+
+
+def _plan_tasks(stage: Stage, run: str, position: StageTaskPosition) -> tuple[TaskStatus, ...]:
+    before = position is StageTaskPosition.BEFORE
+    tasks = stage.before_stage_tasks if before else stage.after_stage_tasks
+    return tuple(
+        TaskStatus(
+            type=task.type,
+            approval_request_name=(
+                approval_name(run, position, stage.name) if task.type == TaskType.APPROVAL else ""
+            ),
+        )
+        for task in tasks
+    )
+
+
+def plan_stages(
+    spec: StrategySpec, strategy: str, seen: Seen, scheduled: Scheduled, into: list[StageStatus]
+) -> None:
+    """R-STAGE-2: every picked cluster is in exactly one stage. Raises Misplaced; what is planned stays in `into`."""
+    placed: set[str] = set()
+    for stage in spec.stages:
+        check_tasks(stage, strategy)
+        planned = plan_stage(stage, seen.run.name, scheduled.selected, seen.clusters)
+        for entry in planned.clusters:
+            if entry.cluster_name in placed:
+                raise TwoStages(entry.cluster_name)
+            placed.add(entry.cluster_name)
+        into.append(planned)
+    missing = sorted(scheduled.selected.keys() - placed)
+    if missing:
+        listed = ", ".join(missing[:MAX_LISTED_CLUSTERS])
+        raise Misplaced(
+            f"some clusters are not placed in any stage, total {len(missing)}, showing up to "
+            f"{MAX_LISTED_CLUSTERS}: {listed}"
+        )
+
+
+def plan_delete_stage(scheduled: Scheduled) -> StageStatus:
+    """R-STAGE-3: the last stage holds the clusters that are no longer picked, by name."""
+    return StageStatus(
+        stage_name=DELETE_STAGE_NAME,
+        clusters=tuple(ClusterStatus(cluster_name=name) for name in sorted(scheduled.leaving)),
+    )
+
+
+# --- the version ----------------------------------------------------------------------------------------------
+def choose_snapshot(seen: Seen) -> ResourceSnapshot | None:
+    """R-INIT-6: the snapshot an index names; None when the run takes whatever is latest."""
+    index = seen.run.spec.resource_snapshot_index
+    if not index:
+        return None
+    if not _INTEGER.fullmatch(index) or int(index) < 0:
+        raise Abort(
+            f"{INVALID}{CLIENT_ERROR}invalid resource snapshot index `{index}` provided, "
+            "expected an integer >= 0"
+        )
+    placement = seen.path(seen.run.spec.placement_name)
+    found = [
+        snapshot for snapshot in seen.snapshots if snapshot.metadata.labels.get(LABEL_RESOURCE_INDEX) == index
+    ]
+    if not found:
+        raise Abort(
+            f"{INVALID}{CLIENT_ERROR}no resourceSnapshots with index `{int(index)}` found for placement `{placement}`"
+        )
+    for snapshot in found:
+        if is_master(snapshot):
+            return snapshot
+    raise Abort(f"{INVALID}{UNEXPECTED}no master resourceSnapshot found for placement `{placement}`")
+
+
+def is_master(snapshot: ResourceSnapshot) -> bool:
+    """Whether a snapshot is the first of its group."""
+    return bool(snapshot.metadata.annotations.get(ANNOTATION_RESOURCE_HASH))
+
+
+def _version(seen: Seen) -> str:
+    """R-INIT-7: without an index, the resources as they are now; a stale snapshot is never used."""
+    chosen = choose_snapshot(seen)
+    if chosen is not None:
+        return chosen.metadata.labels[LABEL_RESOURCE_INDEX]
+    latest = seen.latest
+    if latest is None or latest.wait:
+        raise NotYet(latest.wait if latest else "the latest resource snapshot is not known yet")
+    if latest.problem:
+        raise Abort(f"{INVALID}{latest.problem}")
+    return latest.index
+
+
+def _with_overrides(
+    stages: tuple[StageStatus, ...], overrides: Mapping[str, ClusterOverrides]
+) -> tuple[StageStatus, ...]:
+    """R-INIT-8: overrides are computed once and recorded per cluster."""
+    if not overrides:
+        return stages
+
+    def with_own(entry: ClusterStatus) -> ClusterStatus:
+        own = overrides.get(entry.cluster_name)
+        if own is None:
+            return entry
+        return msgspec.structs.replace(
+            entry,
+            resource_override_snapshots=own.namespaced,
+            cluster_resource_override_snapshots=own.cluster,
+        )
+
+    return tuple(
+        msgspec.structs.replace(stage, clusters=tuple(with_own(entry) for entry in stage.clusters))
+        for stage in stages
+    )
+
+
+# --- the whole ------------------------------------------------------------------------------------------------
+@dataclass(slots=True)
+class Draft:
+    """A status being filled; what is filled stays, also when a later step fails."""
+
+    scheduled: Scheduled = field(default_factory=Scheduled)
+    strategy: StrategySpec | None = None
+    stages: list[StageStatus] = field(default_factory=list)
+    delete_stage: StageStatus | None = None
+    version: str = ""
+
+    def status(self) -> RunStatus:
+        """Return what is filled."""
+        return RunStatus(
+            policy_snapshot_index_used=self.scheduled.policy_index,
+            policy_observed_cluster_count=self.scheduled.cluster_count,
+            resource_snapshot_index_used=self.version,
+            applied_strategy=self.scheduled.applied,
+            staged_update_strategy_snapshot=self.strategy,
+            stages_status=tuple(self.stages),
+            deletion_stage_status=self.delete_stage,
+        )
+
+
+def plan_run(seen: Seen) -> tuple[RunStatus, str]:
+    """Make the plan: the status without conditions, and the error that ended it ("" when it is whole)."""
+    draft = Draft()
+    try:
+        _fill(seen, draft)
+    except Abort as error:
+        return draft.status(), error.text
+    status = draft.status()
+    return (
+        msgspec.structs.replace(status, stages_status=_with_overrides(status.stages_status, seen.overrides)),
+        "",
+    )
+
+
+def _fill(seen: Seen, draft: Draft) -> None:
+    scheduled = draft.scheduled
+    read_placement(seen, scheduled)
+    policy = read_policy(seen, scheduled)
+    require_scheduled(policy)
+    read_bindings(seen, policy, scheduled)
+    strategy_path = seen.path(seen.run.spec.strategy_name)
+    if seen.strategy is None:
+        raise Abort(f"{INVALID}{CLIENT_ERROR}referenced updateStrategy not found: `{strategy_path}`")
+    draft.strategy = stored_strategy(seen.strategy.spec)
+    try:
+        plan_stages(seen.strategy.spec, strategy_path, seen, scheduled, draft.stages)
+    except Misplaced as error:
+        raise Abort(f"{INVALID}{CLIENT_ERROR}{error}") from error
+    draft.delete_stage = plan_delete_stage(scheduled)
+    draft.version = _version(seen)
+    if seen.override_problem:
+        raise Abort(f"{INVALID}{seen.override_problem}")
