@@ -14,14 +14,16 @@ can be tested with plain values. It never touches an object that is not ours to 
 
 from __future__ import annotations
 
+import hashlib
+import hmac
 from collections.abc import Callable, Generator, Mapping, Sequence
 from typing import Any, Literal, NamedTuple
 
 import msgspec
 
-from echelon.api.placement import ApplyStrategy
+from echelon.api.placement import ApplyStrategy, PatchDetail
 from echelon.rules import gojson
-from echelon.rules.compare import Difference, differences
+from echelon.rules.compare import differences
 from echelon.rules.member_manifest import (
     LAST_APPLIED,
     SPEC_HASH,
@@ -44,7 +46,7 @@ _APPLIED_WORK = "AppliedWork"
 _OUR_MANAGERS = frozenset({FIELD_MANAGER, "before-first-apply"})
 
 MAX_ANNOTATION_BYTES = 262144  # the API server's limit for all annotations of an object together
-WHOLE_OBJECT = Difference(path="/", in_hub="(the whole object)")
+WHOLE_OBJECT = PatchDetail(path="/", value_in_hub="(the whole object)")
 _SERVER_SAID = "error returned by the API server: "
 _DEGRADED = (
     " in degraded mode (full comparison is performed instead of partial comparison, as the manifest object is"
@@ -100,8 +102,8 @@ class Result(msgspec.Struct, frozen=True, kw_only=True):
     outcome: str
     error: str = ""
     live: Manifest | None = None
-    drifts: tuple[Difference, ...] = ()
-    diffs: tuple[Difference, ...] = ()
+    drifts: tuple[PatchDetail, ...] = ()
+    diffs: tuple[PatchDetail, ...] = ()
 
     @property
     def is_applied(self) -> bool:
@@ -186,7 +188,7 @@ class _Failure(NamedTuple):
 
 
 class _Compared(NamedTuple):
-    found: tuple[Difference, ...]
+    found: tuple[PatchDetail, ...]
     is_degraded: bool = False
 
 
@@ -199,28 +201,41 @@ def _compare(task: Task, live: Manifest) -> Generator[Ask, Reply, _Compared | _F
         if reply.code == INVALID:
             return _Compared(differences_full(task, live), is_degraded=True)
         return _Failure(f"failed to apply the manifest in dry-run mode: {reply.message}")
-    return _Compared(_redacted(task.identity, differences(compared(reply), compared(live))))
+    return _Compared(_redacted(task.identity, live, differences(compared(reply), compared(live))))
 
 
-def differences_full(task: Task, live: Manifest) -> tuple[Difference, ...]:
+def differences_full(task: Task, live: Manifest) -> tuple[PatchDetail, ...]:
     """Compare the manifest itself with the live object."""
-    return _redacted(task.identity, differences(compared(task.manifest), compared(live)))
+    return _redacted(task.identity, live, differences(compared(task.manifest), compared(live)))
 
 
-def _redacted(identity: Identity, found: Sequence[Difference]) -> tuple[Difference, ...]:
+def _redacted(identity: Identity, live: Manifest, found: Sequence[PatchDetail]) -> tuple[PatchDetail, ...]:
     """Hide the values of a Secret's data."""
     if (identity.group, identity.version, identity.kind) != ("", "v1", "Secret"):
         return tuple(found)
-    return tuple(_hide(one) if one.path.startswith(("/data", "/stringData")) else one for one in found)
-
-
-_HIDDEN = "(redacted for security reasons)"
-
-
-def _hide(one: Difference) -> Difference:
-    return Difference(
-        path=one.path, in_member=_HIDDEN if one.in_member else "", in_hub=_HIDDEN if one.in_hub else ""
+    key = str(metadata_of(live).get("uid") or "").encode()
+    return tuple(
+        PatchDetail(
+            path=one.path,
+            value_in_member=_hidden(one.value_in_member, key),
+            value_in_hub=_hidden(one.value_in_hub, key),
+        )
+        if one.path.startswith(("/data", "/stringData"))
+        else one
+        for one in found
     )
+
+
+def _hidden(value: str | None, key: bytes) -> str | None:
+    """Replace a secret value by a mark that tells equal from different, and tells no more.
+
+    The mark is keyed with the object's uid, which the hub does not know: reading the hub is not enough to try
+    guesses out.
+    """
+    if not value:
+        return value
+    mark = hmac.new(key, value.encode(), hashlib.sha256).hexdigest()[:8]
+    return f"(redacted for security reasons) hmac:{mark}"
 
 
 def _report_differences(task: Task) -> Asking:
@@ -242,7 +257,7 @@ def _report_differences(task: Task) -> Asking:
 def _take_over(task: Task, live: Manifest) -> Generator[Ask, Reply, Manifest | Result]:
     """Become an owner of an object that was there before; the object itself is not changed."""
 
-    def failed(text: str, diffs: tuple[Difference, ...] = ()) -> Result:
+    def failed(text: str, diffs: tuple[PatchDetail, ...] = ()) -> Result:
         return Result(outcome="FailedToTakeOver", error=text, live=live, diffs=diffs)
 
     existing = owners_of(live)
