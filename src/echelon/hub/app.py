@@ -11,11 +11,12 @@ import logging
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from echelon.hub import builtins, discovery, rest
+from echelon.hub import access, builtins, discovery, rest
+from echelon.hub.access_rules import Attributes
 from echelon.hub.admission import Admission
 from echelon.hub.body import MAX_BODY
 from echelon.hub.bootstrap import born_with
-from echelon.hub.call import Call, Request, Response, User
+from echelon.hub.call import MASTERS, Call, Request, Response, User
 from echelon.hub.cluster import CRDS, Cluster
 from echelon.hub.entries import entry_of_row
 from echelon.hub.kinds import encode
@@ -106,6 +107,8 @@ class Hub:
         cluster = self.clusters.get(target.cluster)
         if cluster is None:
             raise no_such_resource()
+        if MASTERS not in request.user.groups:
+            cluster.access.check(request.user, wanted(target))
         if len(request.body) > MAX_BODY:
             raise too_large(MAX_BODY)
         if not target.is_resource:
@@ -142,8 +145,20 @@ class Hub:
         raise no_such_resource()
 
     def _observe(self, event: Event) -> None:
-        if event.table.resource == CRDS:
+        resource = event.table.resource
+        if resource in access.RESOURCES:
+            self.clusters[event.table.cluster].access_changed(event)
+        elif resource == CRDS:
             self.clusters[event.table.cluster].crd_changed(event)
+
+
+def wanted(target: Target) -> Attributes:
+    """Return what a request wants, as authorisation sees it."""
+    if not target.is_resource:
+        return Attributes(target.verb, path=target.path)
+    return Attributes(
+        target.verb, target.group, target.plural, target.subresource, target.namespace, target.name
+    )
 
 
 def refuse(error: StatusError) -> Response:

@@ -8,8 +8,11 @@ objects is a write like any other and wins from then on.
 from __future__ import annotations
 
 import hashlib
+import json
 import uuid
 from collections.abc import Callable
+from functools import lru_cache
+from importlib.resources import files
 from typing import TYPE_CHECKING, Any
 
 from echelon.hub.entries import entry_of
@@ -118,9 +121,39 @@ def _services(_hub: Hub, _cluster: str) -> list[Entry]:
     ]
 
 
+RBAC = "rbac.authorization.k8s.io"
+
+
+@lru_cache(maxsize=1)
+def _access() -> dict[str, list[Entry]]:
+    """Return the roles and bindings of a fresh cluster, shared by all logical clusters."""
+    kinds = {
+        "clusterroles": "ClusterRole",
+        "clusterrolebindings": "ClusterRoleBinding",
+        "roles": "Role",
+        "rolebindings": "RoleBinding",
+    }
+    data = json.loads((files("echelon.hub") / "data" / "access.json").read_bytes())
+    return {plural: [_access_entry(kind, fact) for fact in data[plural]] for plural, kind in kinds.items()}
+
+
+def _access_entry(kind: str, fact: Json) -> Entry:
+    metadata: Json = {"name": fact["name"]}
+    if "namespace" in fact:
+        metadata["namespace"] = fact["namespace"]
+    metadata["labels"] = {"kubernetes.io/bootstrapping": "rbac-defaults", **fact.get("labels", {})}
+    metadata["annotations"] = {"rbac.authorization.kubernetes.io/autoupdate": "true"}
+    rest = {name: value for name, value in fact.items() if name not in {"name", "namespace", "labels"}}
+    return entry(f"{RBAC}/v1", kind, metadata, rest, "")
+
+
 BASE: dict[str, Callable[[Hub, str], list[Entry]]] = {
     "/namespaces": _namespaces,
     "/serviceaccounts": _accounts,
     "/configmaps": _roots,
     "/services": _services,
+    **{
+        f"{RBAC}/{plural}": (lambda _hub, _cluster, plural=plural: _access()[plural])  # type: ignore[misc]
+        for plural in ("clusterroles", "clusterrolebindings", "roles", "rolebindings")
+    },
 }

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 import msgspec
 
+from echelon.hub.access import Access
 from echelon.hub.custom import kinds_of
 from echelon.hub.kinds import Catalog
 from echelon.hub.store import Event
@@ -23,11 +24,12 @@ CRDS = "apiextensions.k8s.io/customresourcedefinitions"
 class Cluster:
     """One logical cluster of a hub."""
 
-    __slots__ = ("_catalog", "_custom", "hub", "name", "notes")
+    __slots__ = ("_access", "_catalog", "_custom", "hub", "name", "notes")
 
     def __init__(self, hub: Hub, name: str) -> None:
         self.hub = hub
         self.name = name
+        self._access: Access | None = None
         self._catalog: Catalog | None = None
         self._custom: dict[str, Any] = {}
         self.notes: dict[str, Any] = {}
@@ -42,6 +44,18 @@ class Cluster:
             for entry in crds.live.values():
                 self._serve(entry.key, entry.body)
         return self._catalog
+
+    @property
+    def access(self) -> Access:
+        """Return who may do what here."""
+        if self._access is None:
+            self._access = Access(self.hub.store, self.name)
+        return self._access
+
+    def access_changed(self, event: Event) -> None:
+        """Let a role or binding count."""
+        if self._access is not None:
+            self._access.observe(event)
 
     def crd_changed(self, event: Event) -> None:
         """Serve what a definition now says."""
