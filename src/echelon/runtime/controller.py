@@ -52,7 +52,11 @@ def each(resource: Resource, namespace: str | None = None) -> Watch:
 
 
 class Controller(Protocol):
-    """What a controller is. `load` gathers and never decides; `decide` decides and never gathers."""
+    """What a controller is. `load` gathers and never decides; `decide` decides and never gathers.
+
+    A controller that also follows things it learns of only while running (kinds that placements select, objects
+    on a member) has `connect(enqueue)`: it is told once where the keys go that they concern.
+    """
 
     name: str
     workers: int
@@ -100,6 +104,9 @@ class Loop:
             store = self.cache.store(watch.resource, watch.namespace)
             store.subscribe(self._enqueuer(watch))
             stores.append(store)
+        connect = getattr(self.controller, "connect", None)
+        if connect is not None:
+            connect(self.queue.add)
         return stores
 
     def _enqueuer(self, watch: Watch) -> Callable[[Any | None, Any | None], None]:
