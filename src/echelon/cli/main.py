@@ -16,9 +16,11 @@ from echelon import __version__
 # command -> (module, function, one line of help shown without importing the module)
 COMMANDS: dict[str, tuple[str, str, str]] = {
     "demo": ("echelon.cli.demo", "demo", "See a staged rollout from nothing to done, in a minute."),
-    "up": ("echelon.cli.service", "up", "Start a hub and simulated members on this machine."),
-    "down": ("echelon.cli.service", "down", "End what 'up' started."),
+    "up": ("echelon.cli.serve", "up", "Start a hub and simulated members on this machine."),
+    "down": ("echelon.cli.serve", "down", "End what 'up' started."),
     "status": ("echelon.cli.service", "status", "Say what is running here and how to reach it."),
+    "hub-agent": ("echelon.cli.agents", "hub_agent", "Run the engine against a hub cluster."),
+    "member-agent": ("echelon.cli.agents", "member_agent", "Run the member's side in a member cluster."),
     "crds": ("echelon.cli.crds", "crds", "Print the custom resource definitions."),
 }
 

@@ -252,6 +252,10 @@ class Cache:
         for store in tuple(self._stores.values()):
             await store.synced.wait()
 
+    def is_synced(self) -> bool:
+        """Tell whether every store that was asked for holds its first list."""
+        return all(store.synced.is_set() for store in self._stores.values())
+
     async def close(self) -> None:
         """Stop following everything."""
         tasks = list(self._tasks.values())

@@ -70,20 +70,21 @@ class Credentials:
             self._fresh_until = datetime.min.replace(tzinfo=UTC)
         self._lock = asyncio.Lock()
 
-    async def headers(self) -> dict[str, str]:
-        """Return the headers that say who we are."""
+    async def headers(self) -> list[tuple[str, str]]:
+        """Return the headers that say who we are (a list: a user may be impersonated with several groups)."""
         access = self.access
-        headers = {}
+        headers = []
         if access.impersonate:
-            headers["Impersonate-User"] = access.impersonate
+            headers.append(("Impersonate-User", access.impersonate))
+            headers += [("Impersonate-Group", group) for group in access.impersonate_groups]
         if access.username:
-            headers["Authorization"] = aiohttp.encode_basic_auth(access.username, access.password)
+            headers.append(("Authorization", aiohttp.encode_basic_auth(access.username, access.password)))
             return headers
         async with self._lock:
             if datetime.now(UTC) >= self._fresh_until:
                 await self._refresh()
         if self._token:
-            headers["Authorization"] = f"Bearer {self._token}"
+            headers.append(("Authorization", f"Bearer {self._token}"))
         return headers
 
     def distrust(self) -> None:
@@ -179,7 +180,7 @@ class HttpTransport:
         raise AssertionError("unreachable")
 
     async def _once(self, method: str, path: str, headers: Mapping[str, str], body: bytes | None) -> Reply:
-        everything = {**headers, **await self._credentials.headers()}
+        everything = [*headers.items(), *await self._credentials.headers()]
         try:
             async with self._open().request(
                 method, self.access.server + path, headers=everything, data=body, **self._server_name()
@@ -198,7 +199,7 @@ class HttpTransport:
 
     async def stream(self, path: str, headers: Mapping[str, str]) -> AsyncIterator[bytes]:
         """Yield the lines of a GET as they come; a broken stream raises Unreachable."""
-        everything = {**headers, **await self._credentials.headers()}
+        everything = [*headers.items(), *await self._credentials.headers()]
         forever = aiohttp.ClientTimeout(total=None, sock_connect=CONNECT_TIMEOUT_S)
         try:
             async with self._open().get(

@@ -59,7 +59,7 @@ class Authority:
     def make(cls, now: datetime) -> Authority:
         """Make a new authority."""
         key = ec.generate_private_key(ec.SECP256R1())
-        name = _name("echelon-hub", ())
+        name = _name("echelon-ca", ())
         certificate = (
             x509.CertificateBuilder()
             .subject_name(name)

@@ -13,11 +13,14 @@ from datetime import UTC, datetime
 from typing import Any
 
 import msgspec
+import structlog
 
 from echelon.api.builtin import LEASES
 from echelon.client.base import Client
 from echelon.client.errors import ApiError, Conflict, NotFound, Unreachable
 from echelon.runtime.clock import Clock
+
+log = structlog.get_logger("echelon.lease")
 
 
 class Timing(msgspec.Struct, frozen=True):
@@ -70,6 +73,9 @@ class Election:
         self.identity = identity
         self.timing = timing or Timing()
         self.is_leader = False
+        self.error = (
+            ""  # why the last try to take or renew failed; empty when it only belongs to somebody else
+        )
         self._seen: tuple[str, float] = ("", 0.0)  # the record last seen, and since when (loop time)
 
     async def acquire(self) -> None:
@@ -103,9 +109,14 @@ class Election:
 
     async def _try(self) -> bool:
         try:
-            return await self._take_or_renew()
-        except (ApiError, Unreachable):
+            mine = await self._take_or_renew()
+        except (ApiError, Unreachable) as error:
+            if str(error) != self.error:
+                log.warning("cannot take the lease, will try again", lease=self.name, error=str(error))
+            self.error = str(error)
             return False
+        self.error = ""
+        return mine
 
     async def _take_or_renew(self) -> bool:
         now = self.clock.now()

@@ -42,6 +42,10 @@ class Manager:
         """Tell whether no controller has anything to look at right now (timers aside)."""
         return all(loop.queue.is_idle() for loop in self.loops)
 
+    def is_synced(self) -> bool:
+        """Tell whether the controllers run and every store holds its first list."""
+        return bool(self.loops) and self.cache.is_synced()
+
     async def wait(self) -> None:
         """Wait until a controller ends, which only a bug makes happen, and raise its error."""
         done, _ = await asyncio.wait(self._tasks, return_when=asyncio.FIRST_COMPLETED)

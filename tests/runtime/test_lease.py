@@ -1,0 +1,80 @@
+"""One leader at a time, handed over when it goes or falls silent."""
+
+import asyncio
+
+import pytest
+
+from echelon.api.builtin import NAMESPACES
+from echelon.runtime.lease import Election
+from tests.world import namespace, world
+
+
+@pytest.fixture
+def w():
+    with world(6) as made:
+        yield made
+
+
+def candidate(w, identity):
+    return Election(w.client(link=identity), w, name="engine", namespace="fleet-system", identity=identity)
+
+
+async def prepared(w):
+    await w.client().create(NAMESPACES, namespace("fleet-system"))
+    return candidate(w, "one"), candidate(w, "two")
+
+
+def test_a_second_candidate_waits_while_the_first_renews(w):
+    async def scenario():
+        first, second = await prepared(w)
+        await first.acquire()
+        holding = asyncio.create_task(first.hold())
+        waiting = asyncio.create_task(second.acquire())
+        await asyncio.sleep(120)
+        assert first.is_leader
+        assert not waiting.done()
+        holding.cancel()
+        waiting.cancel()
+
+    w.run(scenario())
+
+
+def test_a_leader_that_lets_go_is_followed_within_a_retry(w):
+    async def scenario():
+        first, second = await prepared(w)
+        await first.acquire()
+        waiting = asyncio.create_task(second.acquire())
+        await asyncio.sleep(1)
+        await first.release()
+        await asyncio.wait_for(waiting, 3)
+        assert second.is_leader
+
+    w.run(scenario())
+
+
+def test_a_silent_leader_steps_down_before_another_takes_over(w):
+    async def scenario():
+        first, second = await prepared(w)
+        await first.acquire()
+        holding = asyncio.create_task(first.hold())
+        waiting = asyncio.create_task(second.acquire())
+        await asyncio.sleep(5)
+        w.links["one"].cut()
+        await asyncio.wait_for(holding, 15)
+        assert not first.is_leader
+        assert not waiting.done(), "the lease has not run out yet"
+        await asyncio.wait_for(waiting, 10)
+        assert second.is_leader
+
+    w.run(scenario())
+
+
+def test_a_candidate_says_why_it_cannot_take_the_lease(w):
+    async def scenario():
+        alone = candidate(w, "one")
+        waiting = asyncio.create_task(alone.acquire())
+        await asyncio.sleep(5)
+        assert 'namespaces "fleet-system" not found' in alone.error
+        waiting.cancel()
+
+    w.run(scenario())
