@@ -11,7 +11,7 @@ and for a deletion that others block.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from datetime import datetime, timedelta
 from typing import Any
 
@@ -19,8 +19,9 @@ import msgspec
 
 from echelon.agent.apply import Applier, Job
 from echelon.agent.member import Member
-from echelon.api.names import FINALIZER_WORK_CLEANUP, member_namespace
-from echelon.api.own import APPLIED_WORKS, WORKS
+from echelon.api.cluster import InternalMemberCluster
+from echelon.api.names import FINALIZER_WORK_CLEANUP, MembershipState, member_namespace
+from echelon.api.own import APPLIED_WORKS, INTERNAL_MEMBER_CLUSTERS, WORKS
 from echelon.api.scope import Key
 from echelon.api.work import AppliedWork, AppliedWorkStatus, Work, WorkStatus
 from echelon.client.base import Client
@@ -31,6 +32,7 @@ from echelon.rules.apply_report import Processed, applied_status, identifier_of,
 from echelon.rules.plan import NOTHING, Patch, Plan, StatusWrite, ref_of
 from echelon.rules.waves import Item, find_left_overs, read_manifests
 from echelon.rules.work_apply import (
+    Options,
     default_strategy,
     known_on_member,
     needs_unblocking_at,
@@ -45,6 +47,7 @@ class Looked(msgspec.Struct, frozen=True, kw_only=True):
     """What a look at a Work found."""
 
     work: Work
+    has_left: bool = False  # the member leaves the fleet: the Work is let go of, what it placed stays
     processed: tuple[Processed, ...] | None = None  # None: nothing was applied in this look
     is_gone: bool = False  # deleting, and everything is off the member
     wake_at: datetime | None = None
@@ -54,22 +57,34 @@ class Works:
     """The controller of Works on one member."""
 
     name = "work-applier"
+    workers = 5
 
-    def __init__(self, cluster: str, hub: Cache, member_client: Client, clock: Clock) -> None:
+    def __init__(self, cluster: str, hub: Cache, member: Client, clock: Clock, options: Options) -> None:
         self.namespace = member_namespace(cluster)
-        self.workers = 5
-        self.watches: Sequence[Watch] = (each(WORKS, self.namespace),)
         self.clock = clock
-        self.member = Member(member_client, self.changed)
-        self.applier = Applier(member_client, self.member)
-        self.is_joined = True
-        self._hub = hub
+        self.options = options
+        self.member = Member(member, self.changed)
+        self.applier = Applier(member, self.member)
+        self._cluster = cluster
+        self._works = hub.store(WORKS, self.namespace)
+        self._desks = hub.store(INTERNAL_MEMBER_CLUSTERS, self.namespace)
         self._client = self.applier.client
         self._applied = self.member.cache.store(APPLIED_WORKS)
         self._applied.subscribe(self._applied_work_changed)
         self._enqueue: Callable[[Key], None] | None = None
         self._early: set[Key] = set()
         self._failures: dict[Key, tuple[int, int]] = {}  # generation, looks in a row with a failed manifest
+
+    @property
+    def watches(self) -> Sequence[Watch]:
+        """Follow our Works, and our desk: joining and leaving concern all of them."""
+        desk = Watch(INTERNAL_MEMBER_CLUSTERS, self._of_desk, self.namespace)
+        return (each(WORKS, self.namespace), desk)
+
+    def _of_desk(self, old: Any | None, new: Any | None) -> Iterable[Key]:
+        if old is not None and new is not None and old.spec.state == new.spec.state:
+            return ()
+        return tuple(Key(self.namespace, work.name) for work in self._works.all())
 
     # events of the member
 
@@ -93,27 +108,9 @@ class Works:
         ):
             self.changed(Key(self.namespace, old.name))
 
-    # joining and leaving
-
-    def join(self) -> None:
-        """Begin (or begin again) to apply."""
-        if not self.is_joined:
-            self.is_joined = True
-            for work in self._works.all():
-                self.changed(Key(self.namespace, work.name))
-
-    async def leave(self) -> None:
-        """Stop applying and let the hub delete our Works; what is on the member stays there."""
-        self.is_joined = False
-        for work in self._works.all():
-            if FINALIZER_WORK_CLEANUP in work.metadata.finalizers:
-                await self._hub.client.patch(
-                    WORKS, work.name, self.namespace, without_finalizer(work), type="merge"
-                )
-
-    @property
-    def _works(self) -> Any:
-        return self._hub.store(WORKS, self.namespace)
+    async def close(self) -> None:
+        """Stop following the member."""
+        await self.member.close()
 
     # one look
 
@@ -124,8 +121,10 @@ class Works:
             self.applier.forget(key)
             self._failures.pop(key, None)
             return None
-        if not self.is_joined:
-            return None
+        desk: InternalMemberCluster | None = self._desks.get(self._cluster, self.namespace)
+        if desk is None or desk.spec.state != MembershipState.JOIN:
+            self.applier.forget(key)
+            return Looked(work=work, has_left=desk is not None)
         await self._applied.synced.wait()
         if work.metadata.is_deleting:
             return await self._delete(key, work)
@@ -141,6 +140,8 @@ class Works:
         """Report a look."""
         work = seen.work
         ref = ref_of(WORKS, work)
+        if seen.has_left:
+            return self._let_go(work)
         if work.metadata.is_deleting:
             if not seen.is_gone:
                 return Plan(wake_at=seen.wake_at, why="waiting for the objects to go")
@@ -156,6 +157,13 @@ class Works:
         status = report(work, seen.processed, now, is_report_diff=is_report_diff)
         write = StatusWrite(ref=ref, old=work.status, new=status) if status != work.status else None
         return Plan(status=write, wake_at=seen.wake_at, why="looked at every manifest")
+
+    def _let_go(self, work: Work) -> Plan:
+        """Leave the Work to the hub; what it placed stays on the member."""
+        if FINALIZER_WORK_CLEANUP not in work.metadata.finalizers:
+            return NOTHING
+        ref = ref_of(WORKS, work)
+        return Plan(steps=((Patch(ref=ref, body=without_finalizer(work), gone_ok=True),),), why="leaving")
 
     async def _apply(self, key: Key, work: Work, applied: AppliedWork) -> tuple[Processed, ...]:
         strategy = default_strategy(work)
@@ -257,7 +265,7 @@ class Works:
                 APPLIED_WORKS, applied.name, uid=applied.metadata.uid, propagation="Foreground"
             )
             return Looked(work=work)
-        unblock_at = needs_unblocking_at(applied)
+        unblock_at = needs_unblocking_at(applied, self.options)
         if self.clock.now() < unblock_at:
             return Looked(work=work, wake_at=unblock_at)
         status = work.status or WorkStatus()

@@ -24,9 +24,16 @@ HELD: Final = "echelon.dev/held-resources"
 FIRST_RETRY_S = 1.0
 RETRY_FACTOR = 1.5
 MAX_RETRY_S = 300.0  # a manifest that the member refuses for good costs one request in five minutes
-DELETION_WAIT = timedelta(minutes=5)  # then co-owned objects no longer hold up the deletion of a Work
 
 _FINAL = frozenset({"Duplicated", "FoundGenerateName"})  # no retry can help: only a new manifest
+
+
+class Options(msgspec.Struct, frozen=True, kw_only=True):
+    """What the operator of a member decides."""
+
+    deletion_wait: timedelta = timedelta(
+        minutes=5
+    )  # then co-owned objects no longer hold up a Work's deletion
 
 
 def default_strategy(work: Work) -> ApplyStrategy:
@@ -79,12 +86,12 @@ def _is_worth_retrying(one: Processed) -> bool:
     return not is_reported and not (outcome == "FailedToTakeOver" and one.result.diffs)
 
 
-def needs_unblocking_at(applied: AppliedWork) -> datetime:
+def needs_unblocking_at(applied: AppliedWork, options: Options) -> datetime:
     """Return when a deletion that waits for co-owned objects is helped on."""
     asked_at = applied.metadata.deletion_timestamp
     if asked_at is None:
         raise ValueError("the AppliedWork is not being deleted")
-    return asked_at + DELETION_WAIT
+    return asked_at + options.deletion_wait
 
 
 def without_finalizer(work: Work) -> dict[str, Any]:
