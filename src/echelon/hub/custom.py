@@ -2,11 +2,31 @@
 
 from __future__ import annotations
 
+from collections import OrderedDict
 from typing import Any
 
-from echelon.hub.kinds import ALL_VERBS, Kind, Subresource
+from echelon.hub.kinds import ALL_VERBS, Kind, Subresource, encode
+from echelon.hub.schema import Schema, compile_schema
 
 Json = dict[str, Any]
+
+MAX_SHARED_SCHEMAS = 500
+"""Compiled schemas kept for clusters that install the same definitions, which a fleet's members do."""
+
+_compiled: OrderedDict[bytes, Schema] = OrderedDict()
+
+
+def compiled(openapi: Json | None) -> Schema | None:
+    """Return the compiled schema of one version, one for all clusters that declare the same."""
+    if openapi is None:
+        return None
+    key = encode(openapi)
+    schema = _compiled.get(key)
+    if schema is None:
+        schema = _compiled[key] = compile_schema(openapi)
+        if len(_compiled) > MAX_SHARED_SCHEMAS:
+            _compiled.popitem(last=False)
+    return schema
 
 
 def kinds_of(crd: Json) -> list[Kind]:
@@ -17,6 +37,7 @@ def kinds_of(crd: Json) -> list[Kind]:
     storage = next(version["name"] for version in spec["versions"] if version.get("storage"))
     kinds = []
     for version in spec["versions"]:
+        openapi = (version.get("schema") or {}).get("openAPIV3Schema")
         if not version.get("served"):
             continue
         subresources: dict[str, Subresource] = {}
@@ -48,7 +69,8 @@ def kinds_of(crd: Json) -> list[Kind]:
                     field["jsonPath"].lstrip(".") for field in version.get("selectableFields") or ()
                 ),
                 storage_version=f"{group}/{storage}",
-                openapi=(version.get("schema") or {}).get("openAPIV3Schema"),
+                openapi=openapi,
+                schema=compiled(openapi),
             )
         )
     return kinds
