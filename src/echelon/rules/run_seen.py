@@ -14,11 +14,11 @@ import msgspec
 
 from echelon.api.binding import Binding
 from echelon.api.cluster import MemberCluster
-from echelon.api.meta import NamespacedName
 from echelon.api.placement import Placement
 from echelon.api.scope import Scope
 from echelon.api.snapshot import PolicySnapshot, ResourceSnapshot
 from echelon.api.staged import Approval, Run, RunStatus, Strategy
+from echelon.rules.override import ClusterOverrides
 from echelon.rules.plan import Action
 
 DEFAULT_STUCK_AFTER = timedelta(minutes=5)  # the contract's threshold; a flag of the hub agent
@@ -52,13 +52,6 @@ class Options(msgspec.Struct, frozen=True, kw_only=True):
     """What the operator of the hub agent may set."""
 
     stuck_after: timedelta = DEFAULT_STUCK_AFTER
-
-
-class ClusterOverrides(msgspec.Struct, frozen=True, kw_only=True):
-    """The override snapshots that apply to one cluster, each list in its order of application."""
-
-    cluster: tuple[str, ...] = ()
-    namespaced: tuple[NamespacedName, ...] = ()
 
 
 class Latest(msgspec.Struct, frozen=True, kw_only=True):
