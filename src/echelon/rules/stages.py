@@ -50,7 +50,8 @@ from echelon.api.staged import (
 )
 from echelon.rules.durations import parse_duration, render_duration
 from echelon.rules.labels import InvalidSelector, check, matches
-from echelon.rules.run_seen import CLIENT_ERROR, INVALID, UNEXPECTED, Abort, ClusterOverrides, NotYet, Seen
+from echelon.rules.override import ClusterOverrides
+from echelon.rules.run_seen import CLIENT_ERROR, INVALID, UNEXPECTED, Abort, NotYet, Seen
 
 MAX_LISTED_CLUSTERS = 10  # of clusters without a stage: enough to see the pattern, short enough to read
 MAX_SORT_VALUE = 2**63 - 1  # a label that sorts is a 64-bit number
