@@ -3,6 +3,7 @@
 import asyncio
 import json
 import stat
+from datetime import UTC, datetime
 from pathlib import Path
 
 import pytest
@@ -10,7 +11,8 @@ import pytest
 from echelon.api.builtin import CONFIG_MAPS
 from echelon.client import http, kubeconfig
 from echelon.client.errors import AlreadyExists, NotFound, Unauthorized, Unreachable
-from tests.hub.serve import served
+from echelon.hub.certificates import Authority
+from tests.hub.serve import served  # noqa: F401 - a fixture
 
 BODY = {"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "a"}, "data": {"k": "1"}}
 
@@ -116,8 +118,9 @@ async def test_impersonation_names_user_and_groups():
     ]
 
 
-async def test_private_keys_never_stay_on_disk(served, tmp_path, monkeypatch):
-    monkeypatch.setenv("TMPDIR", str(tmp_path))
-    monkeypatch.setattr("tempfile.tempdir", None)
-    http.ssl_context(kubeconfig.load(str(served[1])))
-    assert list(Path(tmp_path).glob("echelon-*")) == []
+def test_private_keys_never_stay_on_disk(tmp_path, monkeypatch):
+    monkeypatch.setattr("tempfile.tempdir", str(tmp_path))
+    pair = Authority.make(datetime.now(UTC)).client("jane", ())
+    access = kubeconfig.Access(server="https://x", client_certificate=pair.certificate, client_key=pair.key)
+    assert http.ssl_context(access) is not None
+    assert list(Path(tmp_path).iterdir()) == []

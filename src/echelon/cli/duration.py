@@ -19,7 +19,7 @@ def seconds_of(text: str) -> float | None:
     return sum(float(part.group(1)) * _UNIT_S[part.group(2)] for part in parts)
 
 
-class Duration(click.ParamType):
+class Duration(click.ParamType[float]):
     """Reads a duration and gives seconds."""
 
     name = "duration"

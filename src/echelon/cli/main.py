@@ -19,6 +19,11 @@ COMMANDS: dict[str, tuple[str, str, str]] = {
     "up": ("echelon.cli.serve", "up", "Start a hub and simulated members on this machine."),
     "down": ("echelon.cli.serve", "down", "End what 'up' started."),
     "status": ("echelon.cli.service", "status", "Say what is running here and how to reach it."),
+    "sandbox": (
+        "echelon.cli.sandbox",
+        "sandbox",
+        "Add, remove, slow down, cut off or break simulated members.",
+    ),
     "hub-agent": ("echelon.cli.agents", "hub_agent", "Run the engine against a hub cluster."),
     "member-agent": ("echelon.cli.agents", "member_agent", "Run the member's side in a member cluster."),
     "crds": ("echelon.cli.crds", "crds", "Print the custom resource definitions."),
