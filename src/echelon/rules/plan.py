@@ -77,6 +77,7 @@ class Delete(msgspec.Struct, frozen=True, kw_only=True):
 
     ref: Ref
     propagation: Literal["Background", "Foreground", "Orphan"] | None = None
+    grace_s: int | None = None  # of a Pod: how long its containers may take to stop; 0 removes it at once
 
 
 class Emit(msgspec.Struct, frozen=True, kw_only=True):

@@ -137,6 +137,7 @@ class Performer:
                 uid=ref.uid,
                 resource_version=_version(ref, own),
                 propagation=action.propagation,
+                grace_s=action.grace_s,
             )
         except NotFound:
             return
