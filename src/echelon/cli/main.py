@@ -26,6 +26,11 @@ COMMANDS: dict[str, tuple[str, str, str]] = {
     ),
     "hub-agent": ("echelon.cli.agents", "hub_agent", "Run the engine against a hub cluster."),
     "member-agent": ("echelon.cli.agents", "member_agent", "Run the member's side in a member cluster."),
+    "install": (
+        "echelon.cli.install",
+        "install",
+        "Install the agents into clusters, or print the manifests.",
+    ),
     "crds": ("echelon.cli.crds", "crds", "Print the custom resource definitions."),
 }
 

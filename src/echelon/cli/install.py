@@ -1,0 +1,138 @@
+"""`echelon install hub|member`, `echelon uninstall`: put the agents into a cluster by server-side apply, or print how."""
+
+from __future__ import annotations
+
+import asyncio
+from typing import Any
+
+import click
+
+from echelon.api.resource import Resource
+
+FIELD_MANAGER = "echelon-install"
+
+
+@click.group()
+def install() -> None:
+    """Install the agents into a cluster (or print the manifests with --print)."""
+
+
+def common(command: Any) -> Any:
+    """Add the options every installation has."""
+    for option in reversed(
+        (
+            click.option("--kubeconfig", help="Kubeconfig of the cluster."),
+            click.option("--context", help="Context of the kubeconfig."),
+            click.option(
+                "--namespace", "-n", default="fleet-system", show_default=True, help="Namespace of the agent."
+            ),
+            click.option("--image", help="Image of the agent.  [default: this version's]"),
+            click.option(
+                "--print",
+                "only_print",
+                is_flag=True,
+                help="Print YAML instead, for kubectl apply --server-side -f -",
+            ),
+        )
+    ):
+        command = option(command)
+    return command
+
+
+@install.command()
+@common
+@click.option(
+    "--replicas", type=click.IntRange(1, 10), default=2, show_default=True, help="One works, the others wait."
+)
+@click.option("--stuck-after", default="5m", show_default=True, help="A cluster that takes longer is stuck.")
+def hub(
+    kubeconfig: str | None,
+    context: str | None,
+    namespace: str,
+    image: str | None,
+    only_print: bool,
+    replicas: int,
+    stuck_after: str,
+) -> None:
+    """Install definitions, rights, policies and the hub agent."""
+    from echelon.install.manifests import hub_manifests
+    from echelon.install.workload import Values
+
+    values = Values(namespace=namespace, replicas=replicas, stuck_after=stuck_after, **_image(image))
+    _deliver(hub_manifests(values), kubeconfig, context, only_print)
+
+
+@install.command()
+@common
+@click.option("--name", required=True, help="Name of the MemberCluster on the hub.")
+@click.option(
+    "--hub-secret",
+    default="echelon-hub-kubeconfig",
+    show_default=True,
+    help="Secret with the kubeconfig of the hub.",
+)
+def member(
+    kubeconfig: str | None,
+    context: str | None,
+    namespace: str,
+    image: str | None,
+    only_print: bool,
+    name: str,
+    hub_secret: str,
+) -> None:
+    """Install the member agent."""
+    from echelon.install.manifests import member_manifests
+    from echelon.install.workload import Values
+
+    values = Values(namespace=namespace, member=name, hub_secret=hub_secret, **_image(image))
+    _deliver(member_manifests(values), kubeconfig, context, only_print)
+
+
+def _image(image: str | None) -> dict[str, Any]:
+    return {"image": image} if image else {}
+
+
+def _deliver(
+    manifests: list[dict[str, Any]], kubeconfig: str | None, context: str | None, only_print: bool
+) -> None:
+    if only_print:
+        import yaml
+
+        dumper = getattr(yaml, "CSafeDumper", yaml.SafeDumper)
+        click.echo(yaml.dump_all(manifests, Dumper=dumper, sort_keys=False), nl=False)
+        return
+    asyncio.run(_apply(manifests, kubeconfig, context))
+
+
+async def _apply(manifests: list[dict[str, Any]], kubeconfig: str | None, context: str | None) -> None:
+    """Apply one after the other; our fields are ours, what others set stays."""
+    from echelon.client import kubeconfig as config
+    from echelon.client.http import connect
+
+    access = config.load(kubeconfig, context)
+    client = connect(access, field_manager=FIELD_MANAGER)
+    try:
+        for manifest in manifests:
+            resource = resource_of(manifest)
+            meta = manifest["metadata"]
+            await client.patch(
+                resource, meta["name"], meta.get("namespace"), manifest, type="apply", force=True
+            )
+            click.echo(f"{resource.kind} {meta['name']}")
+    finally:
+        await client.close()
+    click.echo(
+        f"\ninstalled into {access.server}. Next: kubectl -n {manifests[-1]['metadata']['namespace']} get pods"
+    )
+
+
+PLURALS = {"NetworkPolicy": "networkpolicies", "ValidatingAdmissionPolicy": "validatingadmissionpolicies"}
+
+
+def resource_of(manifest: dict[str, Any]) -> Resource:
+    """Name the resource of one of our own manifests."""
+    group, _, version = manifest["apiVersion"].rpartition("/")
+    kind = manifest["kind"]
+    return Resource(
+        group, version, PLURALS.get(kind, kind.lower() + "s"), kind, "namespace" in manifest["metadata"]
+    )
