@@ -19,6 +19,7 @@ from echelon.hub.bootstrap import born_with
 from echelon.hub.call import MASTERS, Call, Request, Response, User
 from echelon.hub.cluster import CRDS, Cluster
 from echelon.hub.entries import entry_of_row
+from echelon.hub.gotext import quote
 from echelon.hub.kinds import encode
 from echelon.hub.negotiate import document
 from echelon.hub.route import HUB, Target, route
@@ -131,7 +132,7 @@ class Hub:
         )
         response = await rest.serve(call)
         for warning in call.warnings:
-            response.headers.append(("Warning", f'299 - "{warning}"'))
+            response.headers.append(("Warning", f"299 - {quote(warning)}"))
         return response
 
     def _documents(self, cluster: Cluster, target: Target, request: Request) -> Response:

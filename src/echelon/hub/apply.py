@@ -225,13 +225,18 @@ def _tree(value: JSON, shape: Shape) -> FieldSet:
 
 
 def _check_configuration(applied: Object, api_version: str) -> None:
-    given = applied.get("apiVersion")
-    if given != api_version:
-        group_version = given if isinstance(given, str) and "/" in given else f"/{given}"
-        raise bad_request(f"invalid object type: {group_version}, Kind={applied.get('kind')}")
+    if applied.get("apiVersion") != api_version:
+        raise wrong_type(applied)
     metadata = applied.get("metadata")
     if isinstance(metadata, dict) and metadata.get("managedFields") is not None:
         raise bad_request("metadata.managedFields must be nil")
+
+
+def wrong_type(applied: Object) -> StatusError:
+    """Answer that a configuration is for another kind or version than its path."""
+    given = applied.get("apiVersion") or ""
+    group_version = given if isinstance(given, str) and "/" in given else f"/{given}"
+    return bad_request(f"invalid object type: {group_version}, Kind={applied.get('kind') or ''}")
 
 
 def _fields(applied: Object, shape: Shape) -> FieldSet:

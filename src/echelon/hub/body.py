@@ -13,7 +13,7 @@ import msgspec
 import yaml
 
 from echelon.hub.call import Call
-from echelon.hub.status import bad_request, unsupported_media_type
+from echelon.hub.status import StatusError, bad_request, unsupported_media_type
 
 MAX_BODY = 3 * 1024 * 1024
 """kube-apiserver's own limit for one request body."""
@@ -23,7 +23,10 @@ MAX_DEPTH = 250
 
 JSON_TYPE = "application/json"
 YAML_TYPE = "application/yaml"
-WRITE_TYPES = [JSON_TYPE, YAML_TYPE, "application/vnd.kubernetes.protobuf", "application/cbor"]
+WRITE_TYPES = [JSON_TYPE, YAML_TYPE, "application/vnd.kubernetes.protobuf"]
+MAX_SHOWN = 1000
+"""Characters of an unreadable body that its refusal shows."""
+
 _ALIAS = re.compile(rb"(^|[\s\[{,:-])\*[A-Za-z0-9_-]+")
 
 
@@ -80,21 +83,21 @@ def check_depth(body: bytes, value: Any) -> None:
     raise bad_request("couldn't get version/kind; json parse error: exceeded max depth")
 
 
-def decode_yaml(body: bytes) -> Any:
+def decode_yaml(body: bytes, failing: str = "error converting YAML to JSON") -> Any:
     """Decode a YAML document; anchors are refused when they could multiply."""
     if len(_ALIAS.findall(body)) > 100:
-        raise bad_request("error converting YAML to JSON: document contains excessive aliasing")
+        raise bad_request(f"{failing}: yaml: document contains excessive aliasing")
     try:
         value = yaml.load(body, Loader=_Loader)  # noqa: S506 - a safe loader
     except (yaml.YAMLError, UnicodeDecodeError, ValueError, RecursionError) as error:
         first = str(error).splitlines()[0] if str(error) else "yaml"
-        raise bad_request(f"error converting YAML to JSON: yaml: {first}") from None
+        raise bad_request(f"{failing}: yaml: {first}") from None
     if isinstance(value, dict | list):
         check_depth(body, value)
         try:
             return msgspec.json.decode(msgspec.json.encode(value))
         except (TypeError, ValueError, RecursionError) as error:
-            raise bad_request(f"error converting YAML to JSON: {error}") from None
+            raise bad_request(f"{failing}: {error}") from None
     return value
 
 
@@ -124,14 +127,31 @@ def decode_document(call: Call) -> Any:
 
 def decode_object(call: Call) -> dict[str, Any]:
     """Decode the object in a create or update, and check that it is of the kind of its path."""
-    value = decode_document(call)
+    try:
+        value = decode_document(call)
+    except StatusError as error:
+        if error.code != 400:
+            raise
+        raise _unrecognized(call, error.message) from None
     if not isinstance(value, dict):
-        raise bad_request(
+        raise _unrecognized(
+            call,
             "couldn't get version/kind; json parse error: json: cannot unmarshal "
             f'{_go_type(value)} into Go value of type struct {{ APIVersion string "json:\\"apiVersion,omitempty\\""; '
-            'Kind string "json:\\"kind,omitempty\\"" }'
+            'Kind string "json:\\"kind,omitempty\\"" }',
         )
     return value
+
+
+def _unrecognized(call: Call, why: str) -> StatusError:
+    body = call.request.body
+    seen = "<empty>" if not body else body.hex()
+    if body[:1] == b"{":
+        seen = body.decode(errors="replace")
+    if len(seen) > MAX_SHOWN:
+        seen = f"{seen[:MAX_SHOWN]} [truncated {len(seen) - MAX_SHOWN} chars]"
+    what = f"the object provided is unrecognized (must be of type {call.kind.kind})"
+    return bad_request(f"{what}: {why} ({seen})")
 
 
 def expect_kind(obj: dict[str, Any], api_version: str, kind: str) -> None:

@@ -10,7 +10,7 @@ from collections.abc import AsyncIterator, Mapping
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
-from echelon.hub.status import bad_request
+from echelon.hub.route import is_true
 
 if TYPE_CHECKING:
     from echelon.hub.app import Hub
@@ -93,9 +93,10 @@ class Call:
         values = self.request.query.get(name)
         return values[0] if values else ""
 
+    def flag(self, name: str) -> bool:
+        """Say whether a query parameter is set to true."""
+        return is_true(self.request.query, name)
+
     def dry_run(self) -> bool:
         """Say whether the write must leave no trace."""
-        values = [value for value in self.request.query.get("dryRun", ()) if value]
-        if any(value != "All" for value in values):
-            raise bad_request(f'Invalid value: {values}: dryRun must be "All"')
-        return bool(values)
+        return bool(self.request.query.get("dryRun"))

@@ -11,7 +11,8 @@ from collections.abc import Callable
 from typing import Any
 
 from echelon.hub.call import Call
-from echelon.hub.status import StatusError, not_found
+from echelon.hub.gotext import quote
+from echelon.hub.status import StatusError, invalid, not_found
 
 Json = dict[str, Any]
 
@@ -107,12 +108,39 @@ def _secret(_call: Call, obj: Json) -> None:
     obj.setdefault("type", "Opaque")
 
 
-def _changed_secret(call: Call, new: Json, _old: Json) -> None:
+def _changed_secret(call: Call, new: Json, old: Json) -> None:
     _secret(call, new)
+    _sealed(call, new, old)
+    if new.get("type") != old.get("type"):
+        wrong = {
+            "reason": "FieldValueInvalid",
+            "message": f"Invalid value: {quote(str(new.get('type')))}: field is immutable",
+            "field": "type",
+        }
+        raise invalid("", "Secret", call.name, [wrong])
+
+
+def _sealed(call: Call, new: Json, old: Json) -> None:
+    """Refuse to change what declared itself immutable."""
+    if not old.get("immutable"):
+        return
+    fields = [] if new.get("immutable") else ["immutable"]
+    fields += [name for name in ("data", "binaryData") if new.get(name) != old.get(name)]
+    causes = [
+        {
+            "reason": "FieldValueForbidden",
+            "message": "Forbidden: field is immutable when `immutable` is set",
+            "field": name,
+        }
+        for name in fields
+    ]
+    if causes:
+        raise invalid("", call.kind.kind, call.name, causes)
 
 
 ON_CREATE: dict[str, Callable[[Call, Json], None]] = {"/namespaces": _new_namespace, "/secrets": _secret}
 ON_UPDATE: dict[str, Callable[[Call, Json, Json], None]] = {
     "/namespaces": _changed_namespace,
     "/secrets": _changed_secret,
+    "/configmaps": _sealed,
 }

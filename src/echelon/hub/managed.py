@@ -1,19 +1,42 @@
-"""Who set which field: managedFields on writes, and server-side apply."""
+"""Who set which field: managedFields on every write.
+
+The meeting point of the request path and the pure algebra in `apply.py`. Decides
+who the manager is and which fields an endpoint cannot set; never how sets merge.
+"""
 
 from __future__ import annotations
 
 from typing import Any
 
-from echelon.hub.call import Call, Response
-from echelon.hub.status import unsupported_media_type
+from echelon.hub.apply import (
+    RESET_FOR_CR_STATUS,
+    RESET_FOR_STATUS,
+    RESET_STATUS,
+    manager_name,
+    track_update,
+)
+from echelon.hub.call import Call
+from echelon.hub.fieldset import FieldSet
+from echelon.hub.world import rfc3339
 
 Json = dict[str, Any]
+
+_NOTHING: FieldSet = {}
+
+
+def reset_of(call: Call) -> FieldSet:
+    """Return the fields this endpoint puts back to what they were, so that nobody comes to own them."""
+    if call.subresource == "status":
+        return RESET_FOR_CR_STATUS if call.kind.custom else RESET_FOR_STATUS
+    return RESET_STATUS if call.kind.has_status else _NOTHING
 
 
 def track(call: Call, old: Json | None, new: Json) -> None:
     """Record in `new` which fields this write's manager now owns."""
-
-
-async def serve_apply(call: Call, applied: Any) -> Response:
-    """Answer an apply patch."""
-    raise unsupported_media_type([])
+    kind = call.kind
+    manager = manager_name(call.option("fieldManager"), call.request.headers.get("user-agent", ""))
+    now = rfc3339(call.hub.world.now())
+    tracked = track_update(
+        old, new, manager, kind.schema, now, kind.api_version, call.subresource, reset=reset_of(call)
+    )
+    new["metadata"] = tracked["metadata"]

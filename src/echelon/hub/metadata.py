@@ -16,6 +16,7 @@ from echelon.hub.world import World, rfc3339
 Json = dict[str, Any]
 Cause = dict[str, str]
 
+OTHER_NAMESPACE = "the namespace of the provided object does not match the namespace sent on the request"
 MAX_NAME = 253
 MAX_ANNOTATIONS = 256 * 1024
 """Bytes of all annotations together."""
@@ -277,16 +278,16 @@ def _annotation_problems(annotations: dict[str, str]) -> list[Cause]:
     return causes
 
 
-_OWNER_MUST = (("apiVersion", "version"), ("kind", "kind"), ("name", "name"), ("uid", "uid"))
+_OWNER_MUST = ("apiVersion", "kind", "name", "uid")
 
 
 def _owner_problems(owners: list[Json]) -> list[Cause]:
     causes: list[Cause] = []
     controllers = [owner for owner in owners if owner.get("controller")]
-    for owner in owners:
+    for index, owner in enumerate(owners):
         causes += [
-            invalid_value(f"metadata.ownerReferences.{called}", "", f"{called} must not be empty")
-            for name, called in _OWNER_MUST
+            required(f"metadata.ownerReferences[{index}].{name}", "must not be empty")
+            for name in _OWNER_MUST
             if not owner.get(name)
         ]
     if len(controllers) > 1:
@@ -308,13 +309,9 @@ def born(kind: Kind, metadata: Json, namespace: str, world: World) -> Json:
     given = metadata.get("namespace")
     if kind.namespaced:
         if given and given != namespace:
-            raise bad_request(
-                "the namespace of the provided object does not match the namespace sent on the request"
-            )
+            raise bad_request(OTHER_NAMESPACE)
     elif given:
-        raise bad_request(
-            "the namespace of the provided object does not match the namespace sent on the request"
-        )
+        raise bad_request(OTHER_NAMESPACE)
     made: Json = {}
     if metadata.get("generateName"):
         made["generateName"] = metadata["generateName"]
@@ -341,6 +338,8 @@ def kept(kind: Kind, name: str, new: Json, old: Json) -> Json:
     for key in _CLIENTS_OWN:
         if new.get(key):
             made[key] = new[key]
+    if new.get("managedFields") == []:
+        made["managedFields"] = []  # asks to forget them; leaving them out does not
     if old.get("deletionTimestamp"):
         added = [
             value for value in made.get("finalizers") or () if value not in (old.get("finalizers") or ())
@@ -362,7 +361,7 @@ def kept(kind: Kind, name: str, new: Json, old: Json) -> Json:
     return made
 
 
-_CLIENTS_OWN = ("labels", "annotations", "ownerReferences", "finalizers", "managedFields")
+_CLIENTS_OWN = ("generateName", "labels", "annotations", "ownerReferences", "finalizers", "managedFields")
 
 
 def identity_problems(kind: Kind, new: Json, old: Json) -> list[Cause]:
@@ -372,6 +371,7 @@ def identity_problems(kind: Kind, new: Json, old: Json) -> list[Cause]:
         causes.append(immutable("metadata.name", new["name"]))
     if kind.namespaced and new.get("namespace") and new["namespace"] != old["namespace"]:
         causes.append(immutable("metadata.namespace", new["namespace"]))
-    if new.get("creationTimestamp") and new["creationTimestamp"] != old.get("creationTimestamp"):
-        causes.append(immutable("metadata.creationTimestamp", new["creationTimestamp"]))
+    for name in ("uid", "deletionTimestamp"):
+        if new.get(name) and new[name] != old.get(name):
+            causes.append(immutable(f"metadata.{name}", new[name]))
     return causes

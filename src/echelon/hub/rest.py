@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from echelon.hub import options
 from echelon.hub.call import Call, Response
 from echelon.hub.rest_delete import delete, delete_collection
 from echelon.hub.rest_patch import patch
@@ -31,4 +32,6 @@ async def serve(call: Call) -> Response:
     if call.subresource and call.subresource not in call.kind.subresources:
         raise no_such_resource()
     need(call, verb)
+    if call.request.query or verb == "patch":
+        options.check(call)
     return await handler(call)

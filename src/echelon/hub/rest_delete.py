@@ -10,13 +10,13 @@ from __future__ import annotations
 from datetime import timedelta
 from typing import Any
 
-from echelon.hub.body import decode_document
 from echelon.hub.call import Call, Response
 from echelon.hub.entries import entry_of
 from echelon.hub.negotiate import document, form_of, render_object
+from echelon.hub.options import POLICIES, read_delete_options
 from echelon.hub.rest_read import page_limit, pieces, select, selection
 from echelon.hub.rest_write import write
-from echelon.hub.status import bad_request, conflict, invalid, not_found
+from echelon.hub.status import conflict, not_found
 from echelon.hub.store import Entry
 from echelon.hub.world import rfc3339
 
@@ -24,7 +24,6 @@ Json = dict[str, Any]
 
 ORPHAN = "orphan"
 FOREGROUND = "foregroundDeletion"
-POLICIES = {"Orphan": ORPHAN, "Foreground": FOREGROUND, "Background": ""}
 ORPHAN_BY_DEFAULT = frozenset({"/replicationcontrollers", "batch/jobs"})
 """Resources whose dependents stay unless the client says otherwise, for the sake of old clients."""
 
@@ -44,87 +43,9 @@ RETURN_DELETED = frozenset(
 POD_GRACE_S = 30
 
 
-def read_options(call: Call) -> Json:
-    """Return the DeleteOptions of the body, else those of the query."""
-    options: Json = {}
-    if call.request.body.strip():
-        decoded = decode_document(call)
-        if not isinstance(decoded, dict):
-            raise bad_request("json: cannot unmarshal into Go value of type v1.DeleteOptions")
-        if decoded.get("kind") not in {None, "", "DeleteOptions"}:
-            raise bad_request(
-                f'no kind "{decoded.get("kind")}" is registered for version "{decoded.get("apiVersion")}"'
-            )
-        options = decoded
-    for name in ("gracePeriodSeconds", "propagationPolicy", "orphanDependents"):
-        text = call.option(name)
-        if text and name not in options:
-            options[name] = (
-                text
-                if name == "propagationPolicy"
-                else text == "true"
-                if name == "orphanDependents"
-                else _integer(text)
-            )
-    if call.option("dryRun"):
-        options["dryRun"] = call.request.query["dryRun"]
-    _check(options)
-    return options
-
-
-def _integer(text: str) -> int:
-    try:
-        return int(text)
-    except ValueError:
-        raise bad_request(f'strconv.ParseInt: parsing "{text}": invalid syntax') from None
-
-
-def _check(options: Json) -> None:
-    policy = options.get("propagationPolicy")
-    grace = options.get("gracePeriodSeconds")
-    if grace is not None and (not isinstance(grace, int) or isinstance(grace, bool)):
-        raise bad_request(
-            "json: cannot unmarshal into Go struct field DeleteOptions.gracePeriodSeconds of type int64"
-        )
-    if policy is not None and policy not in POLICIES:
-        raise invalid(
-            "meta.k8s.io",
-            "DeleteOptions",
-            "",
-            [
-                {
-                    "reason": "FieldValueNotSupported",
-                    "field": "propagationPolicy",
-                    "message": f'Unsupported value: "{policy}": supported values: "Background", "Foreground", "Orphan"',
-                }
-            ],
-        )
-    if policy is not None and options.get("orphanDependents") is not None:
-        raise invalid(
-            "meta.k8s.io",
-            "DeleteOptions",
-            "",
-            [
-                {
-                    "reason": "FieldValueInvalid",
-                    "field": "propagationPolicy",
-                    "message": f'Invalid value: "{policy}": orphanDependents and deletionPropagation cannot be both set',
-                }
-            ],
-        )
-    dry = options.get("dryRun") or []
-    if not isinstance(dry, list) or any(value != "All" for value in dry):
-        raise bad_request('dryRun must be "All"')
-    conditions = options.get("preconditions")
-    if conditions is not None and not isinstance(conditions, dict):
-        raise bad_request(
-            "json: cannot unmarshal into Go struct field DeleteOptions.preconditions of type v1.Preconditions"
-        )
-
-
 async def delete(call: Call) -> Response:
     """DELETE one object."""
-    options = read_options(call)
+    options = read_delete_options(call)
     form_of(call)
     entry = call.table.head(call.key)
     if entry is None:
@@ -246,7 +167,7 @@ def _grace(call: Call, old: Json, options: Json) -> int:
 
 async def delete_collection(call: Call) -> Response:
     """DELETE every object that a list would return."""
-    options = read_options(call)
+    options = read_delete_options(call)
     form_of(call)
     scope, match = selection(call)
     entries = select(call.table, scope, match)

@@ -8,12 +8,13 @@ from __future__ import annotations
 
 from typing import Any
 
-from echelon.hub import conform, managed
+from echelon.hub import conform
 from echelon.hub.body import decode_json, decode_yaml, expect_kind, media_type
 from echelon.hub.call import Call, Response
 from echelon.hub.patch import json_patch, merge_patch
+from echelon.hub.rest_apply import serve_apply
 from echelon.hub.rest_write import change_object
-from echelon.hub.status import bad_request, not_found, unsupported_media_type
+from echelon.hub.status import StatusError, bad_request, not_found
 
 Json = dict[str, Any]
 
@@ -21,14 +22,13 @@ JSON_PATCH = "application/json-patch+json"
 MERGE_PATCH = "application/merge-patch+json"
 STRATEGIC_PATCH = "application/strategic-merge-patch+json"
 APPLY_YAML = "application/apply-patch+yaml"
-APPLY_CBOR = "application/apply-patch+cbor"
 
 
 async def patch(call: Call) -> Response:
     """PATCH an object or one of its subresources."""
     media = media_type(call)
     if media == APPLY_YAML:
-        return await managed.serve_apply(call, decode_yaml(call.request.body))
+        return await serve_apply(call, decode_yaml(call.request.body, "error encoding patch"))
     if media == MERGE_PATCH:
         document = decode_json(call.request.body)
         return await change_object(call, lambda old: _shaped(call, merge_patch(old, document)))
@@ -41,14 +41,7 @@ async def patch(call: Call) -> Response:
         document = decode_json(call.request.body)
         schema = call.kind.schema
         return await change_object(call, lambda old: _shaped(call, strategic_merge(old, document, schema)))
-    accepted = [
-        JSON_PATCH,
-        MERGE_PATCH,
-        *([] if call.kind.custom else [STRATEGIC_PATCH]),
-        APPLY_YAML,
-        APPLY_CBOR,
-    ]
-    raise unsupported_media_type(accepted)
+    raise StatusError(415, "UnsupportedMediaType", "415: Unsupported Media Type", {})
 
 
 def _shaped(call: Call, patched: Any) -> Json:

@@ -17,7 +17,6 @@ from echelon.hub.call import Call, Response
 from echelon.hub.kinds import Kind, encode
 from echelon.hub.negotiate import Form, form_of, partial
 from echelon.hub.rest_read import CHUNK, check_revision, select, selection
-from echelon.hub.route import TRUE
 from echelon.hub.status import bad_request, expired, invalid
 from echelon.hub.store import Event
 from echelon.hub.watch import Watcher
@@ -38,7 +37,7 @@ async def watch(call: Call) -> Response:
     timeout_s = _timeout(call)
     store, table = call.hub.store, call.table
     since, initial = _start(call)
-    bookmarks = call.option("allowWatchBookmarks") in TRUE
+    bookmarks = call.flag("allowWatchBookmarks")
     if since is not None and since < store.compacted:
         error = expired(f"too old resource version: {since} ({store.compacted})")
         return Response(200, [_frame("ERROR", encode(error.body()))])
@@ -49,7 +48,7 @@ async def watch(call: Call) -> Response:
             _shaped("ADDED", call.kind.present(entry.body), call, form)
             for entry in select(table, scope, match)
         ]
-        if call.option("sendInitialEvents") in TRUE and bookmarks:
+        if call.flag("sendInitialEvents") and bookmarks:
             first.append(_bookmark(call, form, store.committed, {INITIAL_END: "true"}))
     elif since is not None:
         for event in table.since(since):
@@ -82,7 +81,7 @@ def _start(call: Call) -> tuple[int | None, bool]:
             )
         if asked not in {"", "0"}:
             check_revision(call, asked)
-        if send in TRUE:
+        if call.flag("sendInitialEvents"):
             return None, True
         return (int(asked) if asked not in {"", "0"} else call.hub.store.committed), False
     if how:

@@ -12,13 +12,17 @@ from collections.abc import Callable
 from typing import Any
 
 from echelon.hub import conform, generation, kind_rules, managed, metadata
+from echelon.hub.apply import unchanged
 from echelon.hub.body import decode_object, expect_kind
 from echelon.hub.call import Call, Response
 from echelon.hub.entries import entry_of
+from echelon.hub.gotext import quote
+from echelon.hub.metadata import OTHER_NAMESPACE
 from echelon.hub.negotiate import render_object
 from echelon.hub.status import (
     StatusError,
     already_exists,
+    bad_request,
     conflict,
     generated_name_taken,
     invalid,
@@ -82,12 +86,11 @@ async def update(call: Call) -> Response:
     obj = decode_object(call)
     expect_kind(obj, call.kind.api_version, call.kind.kind)
     given = obj.get("metadata")
-    if isinstance(given, dict) and given.get("name") and given["name"] != call.name:
-        raise StatusError(
-            400,
-            "BadRequest",
-            f"the name of the object ({given['name']}) does not match the name on the URL ({call.name})",
+    if not isinstance(given, dict) or not given.get("name"):
+        raise bad_request(
+            f"the name of the object ({call.name} based on URL) was undeterminable: name must be provided"
         )
+    expect_name(call, given)
     conform.shape(call, obj)
     entry = call.table.head(call.key)
     if entry is None:
@@ -130,8 +133,8 @@ async def change_object(call: Call, change: Change, operation: str = "Update") -
             await call.hub.admission.mutate(call, new, old)
         if operation != "Apply":
             managed.track(call, old, new)
-        if new == old:
-            return await unchanged(call, entry)
+        if unchanged(old, new):
+            return await already(call, entry)
         _refuse(call, conform.problems(call, new, old))
         if not quiet:
             await call.hub.admission.validate(call, new, old)
@@ -144,7 +147,7 @@ async def change_object(call: Call, change: Change, operation: str = "Update") -
         return render_object(call, written.body, 200)
 
 
-async def unchanged(call: Call, entry: Entry) -> Response:
+async def already(call: Call, entry: Entry) -> Response:
     """Answer a write that changes nothing: no new revision, but what is shown must be durable."""
     await call.hub.store.durable(entry.rev)
     return render_object(call, entry.body, 200)
@@ -154,23 +157,16 @@ def prepare_update(call: Call, old: Json, new: Json) -> Json:
     """Return the object an update means: identity, status or spec, and generation put right."""
     kind = call.kind
     meta = new["metadata"]
+    expect_name(call, meta)
+    if kind.namespaced and meta.get("namespace") and meta["namespace"] != call.namespace:
+        raise bad_request(OTHER_NAMESPACE)
     given = meta.get("resourceVersion")
     if given and given != old["metadata"]["resourceVersion"]:
         if not given.isdecimal():
-            raise invalid(
-                kind.group,
-                kind.plural,
-                call.name,
-                [metadata.invalid_value("metadata.resourceVersion", given, "must be a number")],
-            )
+            raise bad_request(f"strconv.ParseUint: parsing {quote(given)}: invalid syntax")
         raise conflict(kind.group, kind.plural, call.name)
-    if meta.get("uid") and meta["uid"] != old["metadata"]["uid"]:
-        raise conflict(
-            kind.group,
-            kind.plural,
-            call.name,
-            f"Precondition failed: UID in precondition: {meta['uid']}, UID in object meta: {old['metadata']['uid']}",
-        )
+    if call.verb == "update" and meta.get("uid") and meta["uid"] != old["metadata"]["uid"]:
+        raise other_object(call, meta["uid"], old["metadata"]["uid"])
     if call.subresource == "status":
         return _status_of(kind.custom, old, new)
     made = dict(new)
@@ -184,6 +180,27 @@ def prepare_update(call: Call, old: Json, new: Json) -> Json:
     if generation.moved(kind, made, old):
         made["metadata"]["generation"] = old["metadata"].get("generation", 0) + 1
     return made
+
+
+def expect_name(call: Call, meta: Json) -> None:
+    """Refuse an object that is not the one its path names."""
+    name = meta.get("name")
+    if name and name != call.name:
+        raise bad_request(f"the name of the object ({name}) does not match the name on the URL ({call.name})")
+
+
+def other_object(call: Call, wanted: str, found: str) -> StatusError:
+    """Answer that the object of this name is not the one the client means."""
+    key = f"/registry/{call.kind.plural}/{call.key}"
+    if call.kind.custom:
+        key = f"/registry/{call.kind.group}/{call.kind.plural}/{call.key}"
+    return conflict(
+        call.kind.group,
+        call.kind.plural,
+        call.name,
+        f"StorageError: invalid object, Code: 4, Key: {key}, ResourceVersion: 0, AdditionalErrorMsg: "
+        f"Precondition failed: UID in precondition: {wanted}, UID in object meta: {found}",
+    )
 
 
 def _status_of(custom: bool, old: Json, new: Json) -> Json:

@@ -26,7 +26,7 @@ _VERBS = {
     "HEAD": "get",
 }
 _NAMESPACE_SUBRESOURCES = frozenset({"status", "finalize"})
-TRUE = frozenset({"1", "true", "t", "T", "True", "TRUE"})
+FALSE = frozenset({"false", "0"})
 
 
 @dataclass(slots=True)
@@ -116,6 +116,6 @@ def split_cluster(path: str) -> tuple[str, str]:
 
 
 def is_true(query: dict[str, list[str]], name: str) -> bool:
-    """Say whether a query parameter is set to true."""
+    """Say whether a query parameter is set: as in kube-apiserver, to anything but false and 0."""
     values = query.get(name)
-    return bool(values) and values[0] in TRUE  # type: ignore[index]
+    return bool(values) and values[0].lower() not in FALSE  # type: ignore[index]
