@@ -12,7 +12,15 @@ from pathlib import Path
 ROOT = Path(__file__).parent.parent
 
 # file -> "module:function" of a function without arguments that returns the file's text
-PAGES: dict[str, str] = {}
+PAGES: dict[str, str] = {
+    "charts/echelon-hub/templates/crds.yaml": "tools.charts:hub_crds",
+    "charts/echelon-hub/templates/rbac.yaml": "tools.charts:hub_rbac",
+    "charts/echelon-hub/templates/deployment.yaml": "tools.charts:hub_agent",
+    "charts/echelon-member/templates/crds.yaml": "tools.charts:member_crds",
+    "charts/echelon-member/templates/rbac.yaml": "tools.charts:member_rbac",
+    "charts/echelon-member/templates/deployment.yaml": "tools.charts:member_agent",
+    "charts/echelon-hub/templates/policies.yaml": "tools.charts:hub_policies",
+}
 
 
 def render(source: str) -> str:
