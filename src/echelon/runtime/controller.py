@@ -17,7 +17,7 @@ import structlog
 
 from echelon.api.resource import Resource
 from echelon.client.cache import Cache, Store
-from echelon.client.errors import ApiError, Conflict, TooManyRequests, Unreachable
+from echelon.client.errors import ApiError, Conflict, Expired, TooManyRequests, Unreachable
 from echelon.rules.plan import Key, Plan
 from echelon.runtime.clock import Clock
 from echelon.runtime.perform import Performer
@@ -56,6 +56,9 @@ class Controller(Protocol):
 
     A controller that also follows things it learns of only while running (kinds that placements select, objects
     on a member) has `connect(enqueue)`: it is told once where the keys go that they concern.
+
+    One that tells people when the API server refuses what it wants to write has `explain(seen, error, now)`: a plan
+    performed after such a refusal, on a fresh load. The key is retried all the same.
     """
 
     name: str
@@ -171,5 +174,22 @@ class Loop:
         self.queue.cancel_timer(key)
         if plan.wake_at is not None:
             self.queue.add_in(key, (plan.wake_at - now).total_seconds())
-        await self.performer.perform(plan)
+        try:
+            await self.performer.perform(plan)
+        except (Conflict, TooManyRequests, Expired):
+            raise
+        except ApiError as error:
+            await self._explain(key, error)
+            raise
         self.queue.succeeded(key)
+
+    async def _explain(self, key: Key, error: ApiError) -> None:
+        """Let the controller tell people what the API server refused."""
+        explain = getattr(self.controller, "explain", None)
+        seen = await self.controller.load(key) if explain else None
+        if explain is None or seen is None:
+            return
+        try:
+            await self.performer.perform(explain(seen, error, self.clock.now()))
+        except (ApiError, Unreachable) as second:
+            log.debug("could not say so", controller=self.controller.name, key=str(key), error=str(second))
