@@ -6,18 +6,18 @@ Signatures (stable):
   `spec.stages[0].bar`), unknown fields of `metadata` included.
 - `apply_defaults(schema, obj) -> None`: in place; drops nulls that count as absent first.
 - `validate(schema, obj, old=None) -> list[Cause]`: all causes, worded as kube-apiserver words them.
-- `validate_status(schema, obj, old) -> list[Cause]`: the same for a write to the status subresource.
 
 What it must never do: copy objects deeply (85 us for 3 KB), or know about HTTP.
 """
 
 from __future__ import annotations
 
+from echelon.hub.schema_cel import check, rules_of
 from echelon.hub.schema_node import JSON, MISSING, Definitions, Rule, Schema, compile_schema
 from echelon.hub.schema_ok import is_ok
 from echelon.hub.schema_prune import apply_defaults, prune, prune_metadata, prune_part
 from echelon.hub.schema_shape import embedded_causes, list_causes
-from echelon.hub.schema_validate import NO_FIELD, Cause, explain
+from echelon.hub.schema_validate import BLOCKING, NO_FIELD, Cause, explain
 
 __all__ = [
     "JSON",
@@ -31,7 +31,6 @@ __all__ = [
     "prune_metadata",
     "prune_part",
     "validate",
-    "validate_status",
 ]
 
 _UNCHECKED = Cause(
@@ -44,22 +43,16 @@ _UNCHECKED = Cause(
 
 def validate(schema: Schema, obj: JSON, old: JSON = None) -> list[Cause]:
     """Return why an object may not be stored; `old` is what it replaces, if anything."""
+    was = MISSING if old is None else old
     if is_ok(schema, obj):
-        return []
-    causes = explain(schema, obj, MISSING if old is None else old)
+        return check(schema, obj, was) if schema.programs is not False else []
+    causes = explain(schema, obj, was)
     causes += embedded_causes(schema, obj)
     if old is None or not list_causes(schema, old):
         causes += list_causes(schema, obj)
-    return causes
-
-
-def validate_status(schema: Schema, obj: JSON, old: JSON) -> list[Cause]:
-    """Return why an object may not be stored after a write to its status; the rest of it is the old one's."""
-    status_schema = schema.properties.get("status")
-    causes: list[Cause] = []
-    if status_schema is not None and "status" in obj and not is_ok(status_schema, obj["status"]):
-        causes = explain(status_schema, obj["status"], old.get("status", MISSING), "status")
-    duplicates = list_causes(schema, obj)
-    if duplicates and not list_causes(schema, old):
-        causes += duplicates
+    if rules_of(schema) is not None:
+        if any(cause.reason in BLOCKING for cause in causes):
+            causes.append(_UNCHECKED)
+        else:
+            causes += check(schema, obj, was)
     return causes

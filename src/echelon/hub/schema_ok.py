@@ -37,7 +37,7 @@ def _compiled(schema: Schema) -> Check:
     """Return the check of a schema; a recursive one finds itself through the node, at call time."""
     if schema.ok_fn is None:
         compiled: list[Check] = []
-        schema.ok_fn = lambda value: compiled[0](value)
+        schema.ok_fn = lambda value: compiled[0](value)  # noqa: PLW0108 - the list is filled below
         compiled.append(_make(schema))
         schema.ok_fn = compiled[0]
     return schema.ok_fn

@@ -1,0 +1,519 @@
+"""Compiles CEL: a syntax tree becomes a type and a closure over native values.
+
+What it decides: whether an expression type-checks (worded as kube-apiserver words
+it), what each name and call means, and how much work an evaluation may do.
+
+What it must never do: convert objects. Closures read decoded JSON; only a field
+whose schema says double, bytes, time or duration is converted where it is read.
+
+How a closure runs: all names live in one list, the frame, each at its own index.
+Index 0 is the work still allowed; loops and texts pay from it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import Any, NamedTuple
+
+from echelon.hub import cel_macros, regex
+from echelon.hub.cel_libraries import FUNCTIONS, METHODS
+from echelon.hub.cel_operators import TYPE_NAMES
+from echelon.hub.cel_overloads import choose
+from echelon.hub.cel_parse import CelSyntaxError, Node, parse
+from echelon.hub.cel_select import select
+from echelon.hub.cel_types import (
+    BOOL,
+    BYTES,
+    DOUBLE,
+    DYN,
+    ERROR,
+    INT,
+    NULL,
+    STRING,
+    TYPE,
+    UINT,
+    Type,
+    fits,
+    join,
+    list_of,
+    map_of,
+    optional_of,
+)
+from echelon.hub.cel_values import NO_OVERLOAD, NONE, CelError, TypeValue, UInt, equal
+
+Frame = list[Any]
+Eval = Callable[[Frame], Any]
+
+MAX_WORK = 1_000_000
+"""Steps one evaluation may take, as kube-apiserver limits a call."""
+OVER_LIMIT = "operation cancelled: actual cost limit exceeded"
+FAILURES = (CelError, TypeError, AttributeError, KeyError, ValueError, ArithmeticError, RecursionError)
+"""What a closure may raise; all but the first mean a value is not of the type it was checked for."""
+
+
+class CelCompileError(Exception):
+    """An expression that cannot be accepted; the text shows where, as cel-go does."""
+
+
+class Term(NamedTuple):
+    """A compiled part: what type it has, how to get its value, and its constant value if it has one."""
+
+    type: Type
+    get: Eval
+    constant: Any = cel_macros.NOT_CONSTANT
+
+    @property
+    def is_constant(self) -> bool:
+        """Tell whether the value is known now."""
+        return self.constant is not cel_macros.NOT_CONSTANT
+
+
+class Program:
+    """A compiled expression over named variables."""
+
+    __slots__ = ("_get", "names", "size", "type", "work")
+
+    def __init__(self, names: tuple[str, ...], term: Term, size: int) -> None:
+        self.names = names
+        self.type = term.type
+        self.size = size
+        self._get = term.get
+
+    def run(self, *values: Any, work: int = MAX_WORK) -> Any:
+        """Return the value, or raise CelError; values are given in the order of the names."""
+        return self.spend(values, work)[0]
+
+    def spend(self, values: tuple[Any, ...], work: int = MAX_WORK) -> tuple[Any, int]:
+        """Return the value and the work it took."""
+        frame = [work, *values]
+        frame.extend([None] * (self.size - len(frame)))
+        try:
+            value = self._get(frame)
+        except CelError:
+            raise
+        except FAILURES:
+            raise CelError(NO_OVERLOAD) from None
+        return value, work - frame[0]
+
+
+def compile_cel(source: str, variables: Mapping[str, Type]) -> Program:
+    """Parse and check an expression; raise CelCompileError with everything that is wrong."""
+    try:
+        tree = parse(source)
+    except CelSyntaxError as error:
+        raise CelCompileError(_shown(source, error.offset, error.text)) from None
+    compiler = Compiler(variables)
+    term = compiler.term(tree)
+    if compiler.problems:
+        found = sorted(set(compiler.problems))
+        raise CelCompileError("\n".join(_shown(source, at, text) for at, text in found))
+    return Program(tuple(variables), term, compiler.size)
+
+
+def _shown(source: str, offset: int, text: str) -> str:
+    before = source[:offset]
+    line = before.count("\n") + 1
+    start = before.rfind("\n") + 1
+    column = offset - start
+    end = source.find("\n", start)
+    shown = source[start : end if end >= 0 else len(source)]
+    return f"ERROR: <input>:{line}:{column + 1}: {text}\n | {shown}\n | {'.' * column}^"
+
+
+class Compiler:
+    """The state of one compilation: names in scope, frame size, problems found."""
+
+    def __init__(self, variables: Mapping[str, Type]) -> None:
+        self.scope: dict[str, tuple[int, Type]] = {
+            name: (index + 1, declared) for index, (name, declared) in enumerate(variables.items())
+        }
+        self.size = len(variables) + 1
+        self.problems: list[tuple[int, str]] = []
+
+    def fail(self, at: int, text: str) -> Term:
+        """Note a problem and go on with a part of type error."""
+        self.problems.append((at, text))
+        return Term(ERROR, _never)
+
+    def term(self, node: Node) -> Term:
+        """Compile one node."""
+        made: Term = getattr(self, "_" + node.kind)(node)
+        return made
+
+    def slot(self) -> int:
+        """Reserve a place in the frame."""
+        self.size += 1
+        return self.size - 1
+
+    def within(self, name: str, slot: int, declared: Type, node: Node) -> Term:
+        """Compile a node with one more name in scope."""
+        hidden = self.scope.get(name)
+        self.scope[name] = (slot, declared)
+        made = self.term(node)
+        if hidden is None:
+            del self.scope[name]
+        else:
+            self.scope[name] = hidden
+        return made
+
+    def _literal(self, node: Node) -> Term:
+        value = node.value
+        return Term(_LITERAL_TYPES[value.__class__], lambda _frame: value, value)
+
+    def _name(self, node: Node) -> Term:
+        known = self.scope.get(node.value)
+        if known is not None:
+            slot, declared = known
+            return Term(declared, lambda frame: frame[slot])
+        if node.value in TYPE_NAMES:
+            value = TypeValue(TYPE_NAMES[node.value])
+            return Term(TYPE, lambda _frame: value, value)
+        return self.fail(node.at, f"undeclared reference to '{node.value}' (in container '')")
+
+    def _select(self, node: Node) -> Term:
+        path = _dotted(node)
+        if path is not None and path.split(".", 1)[0] not in self.scope and path in TYPE_NAMES:
+            value = TypeValue(TYPE_NAMES[path])
+            return Term(TYPE, lambda _frame: value, value)
+        name, optional = node.value
+        operand = self.term(node.items[0])
+        if operand.type.kind == "error":
+            return operand
+        found = select(operand.type, operand.get, name, optional=optional)
+        if isinstance(found, str):
+            return self.fail(node.at, found)
+        return Term(*found)
+
+    def _list(self, node: Node) -> Term:
+        terms = [self.term(item) for item in node.items]
+        kinds = [
+            _unwrapped(term.type) if index in node.value else term.type for index, term in enumerate(terms)
+        ]
+        item = self._common(kinds, node.items)
+        gets = [term.get for term in terms]
+        if node.value:
+            return Term(list_of(item), _list_with_optionals(gets, node.value))
+        if all(term.is_constant for term in terms):
+            value = [term.constant for term in terms]
+            return Term(list_of(item), lambda _frame: value, value)
+        return Term(list_of(item), lambda frame: [get(frame) for get in gets])
+
+    def _map(self, node: Node) -> Term:
+        terms = [self.term(item) for item in node.items]
+        key = self._common([term.type for term in terms[::2]], node.items[::2])
+        values = [
+            _unwrapped(term.type) if index in node.value else term.type
+            for index, term in enumerate(terms[1::2])
+        ]
+        item = self._common(values, node.items[1::2])
+        pairs = [(terms[at].get, terms[at + 1].get, at // 2 in node.value) for at in range(0, len(terms), 2)]
+        return Term(map_of(key, item), lambda frame: _made_map(frame, pairs))
+
+    def _common(self, kinds: list[Type], nodes: tuple[Node, ...]) -> Type:
+        if not kinds:
+            return DYN
+        common = kinds[0]
+        for kind, node in zip(kinds[1:], nodes[1:], strict=True):
+            if not fits(kind, common, {}) and not fits(common, kind, {}):
+                self.fail(node.at, f"expected type '{common}' but found '{kind}'")
+            common = join(common, kind)
+        return common
+
+    def _call(self, node: Node) -> Term:
+        special = _SPECIAL.get(node.value)
+        if special is not None:
+            return special(self, node)
+        if node.value not in FUNCTIONS:
+            return self.fail(node.at, f"undeclared reference to '{node.value}' (in container '')")
+        return self.resolved(node, node.value, FUNCTIONS[node.value], node.items)
+
+    def _method(self, node: Node) -> Term:
+        path = _dotted(node.items[0])
+        if path is not None and path.split(".", 1)[0] not in self.scope:
+            name = f"{path}.{node.value}"
+            if name in FUNCTIONS:
+                return self.resolved(node, name, FUNCTIONS[name], node.items[1:])
+        macro = cel_macros.MACROS.get((node.value, len(node.items) - 1))
+        if macro is not None:
+            made: Term = macro(self, node)
+            return made
+        if node.value in {"or", "orValue"} and len(node.items) == 2:
+            return self._otherwise(node)
+        if node.value == "format" and len(node.items) == 2 and node.items[1].kind == "list":
+            return self._format(node)
+        if node.value not in METHODS:
+            for item in node.items:
+                self.term(item)
+            return self.fail(node.at, f"undeclared reference to '{node.value}' (in container '')")
+        return self.resolved(node, node.value, METHODS[node.value], node.items)
+
+    def resolved(self, node: Node, name: str, overloads: Any, arguments: tuple[Node, ...]) -> Term:
+        """Compile the arguments of a call and choose what computes it."""
+        return self.applied(node, name, overloads, arguments, [self.term(item) for item in arguments])
+
+    def applied(
+        self, node: Node, name: str, overloads: Any, arguments: tuple[Node, ...], terms: list[Term]
+    ) -> Term:
+        """Choose what computes a call whose arguments are compiled."""
+        kinds = [term.type for term in terms]
+        if any(kind.kind == "error" for kind in kinds):
+            return Term(ERROR, _never)
+        if name in _SCHEMA_AWARE:
+            aware = cel_macros.by_schema(name, kinds)
+            if aware is not None:
+                return Term(aware[0], _applied(aware[1], [term.get for term in terms]))
+        choice = choose(overloads, kinds)
+        if choice is None:
+            return self.fail(node.at, _no_match(node, name, kinds))
+        fn = choice.fn
+        if name == "matches" and terms[1].is_constant:
+            return self._matches(arguments[1], terms)
+        if terms and all(term.is_constant for term in terms) and name in _CHECKED_EARLY:
+            try:
+                value = fn(*(term.constant for term in terms))
+            except CelError:
+                return self.fail(arguments[-1].at, f"invalid {name} argument")
+            return Term(choice.result, lambda _frame: value, value)
+        return Term(choice.result, _applied(fn, [term.get for term in terms], cost=name in _COSTLY))
+
+    def _format(self, node: Node) -> Term:
+        """Compile `format`, the one function whose list may mix types."""
+        target = self.term(node.items[0])
+        terms = [self.term(item) for item in node.items[1].items]
+        gets = [term.get for term in terms]
+        if any(term.type.kind == "error" for term in (target, *terms)):
+            return Term(ERROR, _never)
+        values = Term(list_of(DYN), lambda frame: [get(frame) for get in gets])
+        return self.applied(node, node.value, METHODS[node.value], node.items, [target, values])
+
+    def _matches(self, node: Node, terms: list[Term]) -> Term:
+        pattern = terms[1].constant
+        if regex.problem(pattern) is not None:
+            return self.fail(node.at, "invalid matches argument")
+        matches, text = regex.search(pattern), terms[0].get
+        return Term(BOOL, _applied(matches, [text], cost=True))
+
+    def _otherwise(self, node: Node) -> Term:
+        """Compile `or` and `orValue`, which look at their argument only when it is needed."""
+        left, right = self.term(node.items[0]), self.term(node.items[1])
+        if left.type.kind in ("error", "dyn"):
+            left = Term(optional_of(DYN), left.get) if left.type.kind == "dyn" else left
+        if ERROR in (left.type, right.type):
+            return Term(ERROR, _never)
+        inner = _unwrapped(left.type)
+        wanted = optional_of(inner) if node.value == "or" else inner
+        if left.type.kind != "optional" or not fits(right.type, wanted, {}):
+            return self.fail(node.at, _no_match(node, node.value, [left.type, right.type]))
+        get, other, unwrap = left.get, right.get, node.value == "orValue"
+
+        def otherwise(frame: Frame) -> Any:
+            value = get(frame)
+            if value is NONE:
+                return other(frame)
+            return value.value if unwrap else value
+
+        kind = join(inner, _unwrapped(right.type))
+        return Term(kind if unwrap else optional_of(kind), otherwise)
+
+
+def _never(_frame: Frame) -> Any:
+    raise CelError(NO_OVERLOAD)
+
+
+def _dotted(node: Node) -> str | None:
+    """Return the qualified name that a chain of selections spells, if it is one."""
+    if node.kind == "name":
+        return str(node.value)
+    if node.kind == "select" and not node.value[1]:
+        base = _dotted(node.items[0])
+        return f"{base}.{node.value[0]}" if base is not None else None
+    return None
+
+
+def _unwrapped(kind: Type) -> Type:
+    return kind.args[0] if kind.kind == "optional" else DYN if kind.kind == "dyn" else kind
+
+
+def _list_with_optionals(gets: list[Eval], optional: frozenset[int]) -> Eval:
+    def make(frame: Frame) -> list[Any]:
+        made = []
+        for index, get in enumerate(gets):
+            value = get(frame)
+            if index not in optional:
+                made.append(value)
+            elif value is not NONE:
+                made.append(value.value)
+        return made
+
+    return make
+
+
+def _made_map(frame: Frame, pairs: list[tuple[Eval, Eval, bool]]) -> dict[Any, Any]:
+    made: dict[Any, Any] = {}
+    for key, item, optional in pairs:
+        name, value = key(frame), item(frame)
+        if optional:
+            if value is NONE:
+                continue
+            value = value.value
+        if name in made:
+            raise CelError(f"insert failed: key {name} already exists")
+        made[name] = value
+    return made
+
+
+def _applied(fn: Callable[..., Any], gets: list[Eval], *, cost: bool = False) -> Eval:
+    """Return the closure that calls a function with the values of its arguments."""
+    if cost:
+        return _paid(fn, gets)
+    if len(gets) == 2:
+        first, second = gets
+        return lambda frame: fn(first(frame), second(frame))
+    if len(gets) == 1:
+        only = gets[0]
+        return lambda frame: fn(only(frame))
+    return lambda frame: fn(*[get(frame) for get in gets])
+
+
+def _paid(fn: Callable[..., Any], gets: list[Eval]) -> Eval:
+    def call(frame: Frame) -> Any:
+        values = [get(frame) for get in gets]
+        for value in values:
+            if value.__class__ in _SIZED:
+                frame[0] -= 1 + len(value) // 10
+        if frame[0] < 0:
+            raise CelError(OVER_LIMIT)
+        return fn(*values)
+
+    return call
+
+
+_SIZED = frozenset((str, bytes, list, dict))
+_COSTLY = frozenset(
+    [
+        "matches",
+        "find",
+        "findAll",
+        "contains",
+        "indexOf",
+        "lastIndexOf",
+        "replace",
+        "split",
+        "join",
+        "format",
+        "charAt",
+        "substring",
+        "lowerAscii",
+        "upperAscii",
+        "trim",
+        "reverse",
+        "_+_",
+        "@in",
+        "sum",
+        "min",
+        "max",
+        "isSorted",
+        "quantity",
+        "url",
+        "ip",
+        "cidr",
+        "sets.contains",
+        "sets.intersects",
+        "sets.equivalent",
+        "flatten",
+        "distinct",
+        "sort",
+    ]
+)
+_CHECKED_EARLY = frozenset(("duration", "timestamp"))
+_SCHEMA_AWARE = frozenset(("_==_", "_!=_", "_+_"))
+
+
+def _no_match(node: Node, name: str, kinds: list[Type]) -> str:
+    shown = list(map(str, kinds))
+    if node.kind == "method" and len(kinds) == len(node.items):
+        return f"found no matching overload for '{name}' applied to '{shown[0]}.({', '.join(shown[1:])})'"
+    return f"found no matching overload for '{name}' applied to '({', '.join(shown)})'"
+
+
+_LITERAL_TYPES: dict[type, Type] = {
+    int: INT,
+    UInt: UINT,
+    float: DOUBLE,
+    bool: BOOL,
+    str: STRING,
+    bytes: BYTES,
+    type(None): NULL,
+}
+
+
+def _booleans(compiler: Compiler, node: Node) -> list[Term] | None:
+    terms = [compiler.term(item) for item in node.items]
+    if any(term.type.kind == "error" for term in terms):
+        return None
+    wrong = [
+        (term.type, item)
+        for term, item in zip(terms, node.items, strict=True)
+        if not fits(term.type, BOOL, {})
+    ]
+    for kind, item in wrong:
+        compiler.fail(item.at, f"expected type 'bool' but found '{kind}'")
+    if wrong:
+        return None
+    return terms
+
+
+def _short_circuit(decides: bool) -> Callable[[Compiler, Node], Term]:
+    def compiled(compiler: Compiler, node: Node) -> Term:
+        terms = _booleans(compiler, node)
+        if terms is None:
+            return Term(ERROR, _never)
+        return Term(BOOL, cel_macros.either_way([term.get for term in terms], decides=decides))
+
+    return compiled
+
+
+def _conditional(compiler: Compiler, node: Node) -> Term:
+    test, yes, no = (compiler.term(item) for item in node.items)
+    if ERROR in (test.type, yes.type, no.type):
+        return Term(ERROR, _never)
+    alike = fits(no.type, yes.type, {}) or fits(yes.type, no.type, {})
+    if not fits(test.type, BOOL, {}) or not alike:
+        kinds = [test.type, yes.type, no.type]
+        return compiler.fail(node.at, _no_match(node, "_?_:_", kinds))
+    asked, first, second = test.get, yes.get, no.get
+
+    def choose_one(frame: Frame) -> Any:
+        answer = asked(frame)
+        if answer is True:
+            return first(frame)
+        if answer is False:
+            return second(frame)
+        raise CelError(NO_OVERLOAD)
+
+    return Term(join(yes.type, no.type), choose_one)
+
+
+def _equals(compiler: Compiler, node: Node) -> Term:
+    """Compile == and != with a short way for what is compared most: texts and literals."""
+    terms = [compiler.term(item) for item in node.items]
+    generic = compiler.applied(node, node.value, FUNCTIONS[node.value], node.items, terms)
+    text = terms[1].constant
+    if generic.type.kind == "error" or text.__class__ is not str:
+        return generic
+    get = terms[0].get
+    if node.value == "_==_":
+        return Term(BOOL, lambda frame: get(frame) == text)
+    return Term(BOOL, lambda frame: get(frame) != text)
+
+
+_SPECIAL: dict[str, Callable[[Compiler, Node], Term]] = {
+    "_&&_": _short_circuit(decides=False),
+    "_||_": _short_circuit(decides=True),
+    "_?_:_": _conditional,
+    "_==_": _equals,
+    "_!=_": _equals,
+    "has": cel_macros.has,
+}
+
+__all__ = ["MAX_WORK", "OVER_LIMIT", "CelCompileError", "Compiler", "Program", "Term", "compile_cel", "equal"]
