@@ -109,6 +109,13 @@ def decode(resource: Resource, raw: bytes | msgspec.Raw) -> Any:
     return decoder.decode(raw)
 
 
+def _whole(resource: Resource, item: Any) -> Any:
+    """Complete a list's item: servers leave out what the list itself says, so it would differ from a watched one."""
+    if resource.type is dict and "kind" not in item:
+        return {"apiVersion": resource.api_version, "kind": resource.kind, **item}
+    return item
+
+
 def encode(body: Any) -> bytes:
     """Encode an object (typed or plain) as JSON."""
     return msgspec.json.encode(body)
@@ -175,7 +182,7 @@ class Client:
             **{"continue": continue_token},
         )
         answer = _decode_list(await self.raw("GET", path))
-        items = [decode(resource, item) for item in answer.items or ()]
+        items = [_whole(resource, decode(resource, item)) for item in answer.items or ()]
         return Page(items, answer.metadata.resource_version, answer.metadata.continue_)
 
     async def list(
