@@ -10,6 +10,7 @@ The texts of errors are what people read in the placement's status and are grepp
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from functools import cached_property
 from typing import Any, NamedTuple, Protocol
 
 from echelon.api.meta import LabelSelector
@@ -19,6 +20,7 @@ from echelon.api.resource import Resource
 from echelon.rules.labels import InvalidSelector, check, matches
 from echelon.rules.manifest import clean
 from echelon.rules.propagate import NAMESPACE, Gvk, Vetoes, gvk_of, placing_order
+from echelon.rules.snapshots import hash_of
 
 CLIENT_ERROR = "failed to process the request due to a client error: "
 
@@ -34,10 +36,21 @@ class InvalidSelection(ValueError):
         return f"{CLIENT_ERROR}{self}"
 
 
-class Selected(NamedTuple):
-    """What is selected: clean manifests in the order of application."""
+class Selected:
+    """What is selected: clean manifests in the order of application. Shared and never changed."""
 
-    manifests: Sequence[Manifest]
+    def __init__(self, manifests: Sequence[Manifest]) -> None:
+        self.manifests = manifests
+
+    @cached_property
+    def digest(self) -> str:
+        """The hash that tells contents apart."""
+        return hash_of(self.manifests)
+
+    @cached_property
+    def identifiers(self) -> tuple[ResourceIdentifier, ...]:
+        """The objects' names as statuses list them."""
+        return tuple(map(identify, self.manifests))
 
 
 class Source(Protocol):
