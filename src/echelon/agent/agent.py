@@ -69,7 +69,6 @@ class Agent:
             self.loops.append(loop)
             task = asyncio.create_task(loop.run(), name=f"{self.name} {controller.name}")
             self._tasks.append(task)
-        self.works.connect(self.loops[-1].queue.add)
 
     async def _check(self) -> None:
         """Refuse to start on a member that cannot keep the record of what was applied."""
