@@ -247,7 +247,8 @@ def _roll(owner: Obj, new: Obj, old: Sequence[Obj]) -> list[tuple[Obj, int]]:
     everything = sum(replicas(one) for one in (new, *old))
     if replicas(new) > desired:
         return [(new, desired)]
-    room = desired + surge - everything
+    present = sum(max(replicas(one), count(one, "replicas")) for one in (new, *old))
+    room = desired + surge - present  # pods that are to go and are still there count
     grown = min(desired, replicas(new) + max(room, 0))
     scaled = [(new, grown)] if grown != replicas(new) else []
     going = [one for one in old if replicas(one)]
@@ -260,7 +261,7 @@ def _roll(owner: Obj, new: Obj, old: Sequence[Obj]) -> list[tuple[Obj, int]]:
         return scaled
     sizes = {meta(one)["name"]: replicas(one) for one in going}
     may_go -= _drop_broken(going, sizes, may_go)
-    available = sum(count(one, "availableReplicas") for one in (new, *old))
+    available = sum(min(count(one, "availableReplicas"), replicas(one)) for one in (new, *old))
     _drop(going, sizes, min(available - least, may_go))
     return scaled + [
         (one, sizes[meta(one)["name"]]) for one in going if sizes[meta(one)["name"]] != replicas(one)
