@@ -46,15 +46,17 @@ class Delivery:
         self._overrides = cache.store(NAMESPACED.override_snapshot)
         self._members = cache.store(MEMBER_CLUSTERS)
         self._works = cache.store(WORKS)
-        self._works.add_index("binding", lambda work: (binding_of_work(work),))
-        self._snapshots.add_index("group", lambda snapshot: (_group_of(snapshot),))
-        self._bindings.add_index("cluster", lambda binding: (binding.spec.target_cluster,))
-        self._bindings.add_index("placement", lambda binding: (placement_of(binding),))
-        self._bindings.add_index("placement on cluster", _placement_on_cluster)
+        # other controllers file the same objects in their own ways: names of indexes say whose they are
+        self._works.add_index("delivery: binding", lambda work: (binding_of_work(work),))
+        self._snapshots.add_index("delivery: group", lambda snapshot: (_group_of(snapshot),))
+        self._bindings.add_index("delivery: cluster", lambda binding: (binding.spec.target_cluster,))
+        self._bindings.add_index("delivery: placement", lambda binding: (placement_of(binding),))
+        self._bindings.add_index("delivery: placement on cluster", _placement_on_cluster)
         self._bindings.add_index(
-            "version", lambda binding: (Key(binding.namespace, binding.spec.resource_snapshot_name),)
+            "delivery: version",
+            lambda binding: (Key(binding.namespace, binding.spec.resource_snapshot_name),),
         )
-        self._bindings.add_index("override", _overrides_of)
+        self._bindings.add_index("delivery: override", _overrides_of)
 
     # --- what concerns whom ---------------------------------------------------------------------------------------
 
@@ -72,7 +74,7 @@ class Delivery:
         )
 
     def _keys(self, index: str, value: Any) -> Iterable[Key]:
-        return [own_key(binding) for binding in self._bindings.by(index, value)]
+        return [own_key(binding) for binding in self._bindings.by(f"delivery: {index}", value)]
 
     def _of_work(self, old: Work | None, new: Work | None) -> Iterable[Key]:
         work = new if new is not None else old
@@ -118,7 +120,7 @@ class Delivery:
             return None
         cluster = binding.spec.target_cluster
         namespace = member_namespace(cluster)
-        works = [work for work in self._works.by("binding", key) if work.namespace == namespace]
+        works = [work for work in self._works.by("delivery: binding", key) if work.namespace == namespace]
         if binding.metadata.is_deleting:
             return Seen(scope=self.scope, binding=binding, works=works)
         placement = placement_of(binding)
@@ -132,7 +134,7 @@ class Delivery:
             works=works,
             find_work=lambda name: self._works.get(name, namespace),
             master=master,
-            group=self._snapshots.by("group", _group_of(master)) if master else (),
+            group=self._snapshots.by("delivery: group", _group_of(master)) if master else (),
             cluster_overrides={
                 name: found
                 for name in spec.cluster_resource_override_snapshots

@@ -16,6 +16,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from datetime import datetime, timedelta
+from functools import cache
 from typing import Any
 
 import msgspec
@@ -236,7 +237,7 @@ def _differences(seen: Seen) -> tuple[list[Action], list[Action]]:
             return list(_tunings(seen)), []
         raise OverrideFailure("the master resource snapshot is not found")
     group = order_group(seen.master, seen.group, placement_of(binding))
-    overrider = _overrider(seen)
+    overrider = cache(lambda: _overrider(seen))  # asked for only when content has to be worked out
     allow = seen.options.allow_powerful_in_envelopes
     works = _Works(seen)
     writes = [

@@ -153,7 +153,11 @@ def _version_of(work: Work) -> str:
 
 # --- the Works -----------------------------------------------------------------------------------------------------------------
 def wanted_works(
-    binding: Binding, group: Sequence[ResourceSnapshot], overrider: Overrider, *, allow_powerful: bool = False
+    binding: Binding,
+    group: Sequence[ResourceSnapshot],
+    overrider: Callable[[], Overrider],
+    *,
+    allow_powerful: bool = False,
 ) -> list[Wanted]:
     """Return the Works of a binding, in a fixed order."""
     placement = placement_of(binding)
@@ -229,13 +233,16 @@ def _unwrapper(envelope: Manifest, allow_powerful: bool) -> Manifests:
     return lambda: unwrap(envelope, allow_powerful=allow_powerful)
 
 
-def _renderer(binding: Binding, overrider: Overrider, manifests: Manifests, envelope: str = "") -> Manifests:
+def _renderer(
+    binding: Binding, overrider: Callable[[], Overrider], manifests: Manifests, envelope: str = ""
+) -> Manifests:
     def render() -> list[dict[str, Any]]:
         try:
             found = manifests()
         except EnvelopeRefused as error:
             raise NotDeliverable(str(error)) from None
-        rendered = (_render_one(binding, overrider, manifest, envelope) for manifest in found)
+        overrides = overrider()
+        rendered = (_render_one(binding, overrides, manifest, envelope) for manifest in found)
         return [manifest for manifest in rendered if manifest is not None]
 
     return render
