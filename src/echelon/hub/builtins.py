@@ -1,77 +1,97 @@
-"""The kinds every Kubernetes API server has, loaded from data distilled from a real one."""
+"""The kinds every Kubernetes API server has, from data distilled from a real one.
+
+What it does: reads `data/builtin.json` once per process and makes the catalog that
+all logical clusters share; schemas are compiled when a kind is first touched.
+
+What it must never do: differ between clusters, or hold a fact about a kind that
+the data file could hold.
+"""
 
 from __future__ import annotations
 
-from functools import lru_cache
+from functools import lru_cache, partial
+from importlib.resources import files
+from typing import Any
 
-from echelon.hub.kinds import ALL_VERBS, Catalog, Kind, Subresource
+import msgspec
 
-_ROWS = """
-v1 Namespace namespaces - status,finalize ns
-v1 ConfigMap configmaps n - cm
-v1 Secret secrets n - -
-v1 Service services n status svc
-v1 Endpoints endpoints n - ep
-v1 Pod pods n status po
-v1 PodTemplate podtemplates n - -
-v1 ReplicationController replicationcontrollers n status,scale rc
-v1 Node nodes - status no
-v1 Event events n - ev
-v1 ServiceAccount serviceaccounts n - sa
-v1 PersistentVolume persistentvolumes - status pv
-v1 PersistentVolumeClaim persistentvolumeclaims n status pvc
-v1 LimitRange limitranges n - limits
-v1 ResourceQuota resourcequotas n status quota
-apps/v1 Deployment deployments n status,scale deploy
-apps/v1 ReplicaSet replicasets n status,scale rs
-apps/v1 StatefulSet statefulsets n status,scale sts
-apps/v1 DaemonSet daemonsets n status ds
-apps/v1 ControllerRevision controllerrevisions n - -
-batch/v1 Job jobs n status -
-batch/v1 CronJob cronjobs n status cj
-autoscaling/v2 HorizontalPodAutoscaler horizontalpodautoscalers n status hpa
-networking.k8s.io/v1 Ingress ingresses n status ing
-networking.k8s.io/v1 IngressClass ingressclasses - - -
-networking.k8s.io/v1 NetworkPolicy networkpolicies n - netpol
-policy/v1 PodDisruptionBudget poddisruptionbudgets n status pdb
-rbac.authorization.k8s.io/v1 Role roles n - -
-rbac.authorization.k8s.io/v1 RoleBinding rolebindings n - -
-rbac.authorization.k8s.io/v1 ClusterRole clusterroles - - -
-rbac.authorization.k8s.io/v1 ClusterRoleBinding clusterrolebindings - - -
-coordination.k8s.io/v1 Lease leases n - -
-discovery.k8s.io/v1 EndpointSlice endpointslices n - -
-scheduling.k8s.io/v1 PriorityClass priorityclasses - - pc
-storage.k8s.io/v1 StorageClass storageclasses - - sc
-admissionregistration.k8s.io/v1 ValidatingAdmissionPolicy validatingadmissionpolicies - status -
-admissionregistration.k8s.io/v1 ValidatingAdmissionPolicyBinding validatingadmissionpolicybindings - - -
-admissionregistration.k8s.io/v1 ValidatingWebhookConfiguration validatingwebhookconfigurations - - -
-admissionregistration.k8s.io/v1 MutatingWebhookConfiguration mutatingwebhookconfigurations - - -
-apiregistration.k8s.io/v1 APIService apiservices - status -
-apiextensions.k8s.io/v1 CustomResourceDefinition customresourcedefinitions - status crd,crds
-"""
+from echelon.hub.builtins_versions import CONVERSIONS
+from echelon.hub.kinds import Catalog, Kind, Subresource
+from echelon.hub.schema_node import Definitions, Schema, compile_schema
+
+Json = dict[str, Any]
+
+SAME_STORE = {"events.k8s.io/events": "/events"}
+"""Resources that are stored as another group's."""
+
+
+@lru_cache(maxsize=1)
+def data() -> Json:
+    """Return the data file."""
+    return msgspec.json.decode(files("echelon.hub").joinpath("data/builtin.json").read_bytes())  # type: ignore[no-any-return]
+
+
+@lru_cache(maxsize=1)
+def definitions() -> Definitions:
+    """Return the schemas of all built-in kinds, with the nodes compiled so far."""
+    return Definitions(data()["definitions"])
+
+
+@lru_cache(maxsize=1)
+def groups() -> dict[str, list[str]]:
+    """Return the built-in groups and their versions in the order of discovery."""
+    return {group["name"]: group["versions"] for group in data()["groups"]}
 
 
 @lru_cache(maxsize=1)
 def catalog() -> Catalog:
     """Return the shared catalog of built-in kinds."""
     kinds = Catalog()
-    for line in _ROWS.strip().splitlines():
-        api_version, kind, plural, scope, subs, short = line.split()
-        group, _, version = api_version.rpartition("/")
-        kinds.add(
-            Kind(
-                group=group,
-                version=version,
-                plural=plural,
-                kind=kind,
-                singular=kind.lower(),
-                namespaced=scope == "n",
-                short_names=() if short == "-" else tuple(short.split(",")),
-                verbs=ALL_VERBS,
-                subresources={
-                    name: Subresource(name=name, kind=kind, group=group, version=version)
-                    for name in (() if subs == "-" else subs.split(","))
-                },
-            )
-        )
+    for row in data()["resources"]:
+        for version in row["versions"]:
+            kinds.add(_kind(row, version))
     return kinds
+
+
+def schema_of(definition: str) -> Schema:
+    """Return the compiled schema of a definition."""
+    return compile_schema({"$ref": definition}, definitions())
+
+
+def _kind(row: Json, version: Json) -> Kind:
+    group, plural, name = row["group"], row["plural"], version["version"]
+    resource = f"{group}/{plural}"
+    storage_version, to_storage, from_storage = CONVERSIONS.get((resource, name), ("", None, None))
+    return Kind(
+        group=group,
+        version=name,
+        plural=plural,
+        kind=row["kind"],
+        singular=row["singular"],
+        namespaced=row["namespaced"],
+        list_kind=version.get("listKind", ""),
+        short_names=tuple(row["shortNames"]),
+        categories=tuple(row["categories"]),
+        verbs=tuple(version["verbs"]),
+        subresources={sub["name"]: _subresource(sub) for sub in version["subresources"]},
+        columns=version.get("columns"),
+        deprecation=version.get("warning", ""),
+        load_schema=partial(schema_of, version["definition"]),
+        definition=version["definition"],
+        storage_hash=version.get("storageVersionHash", ""),
+        storage=SAME_STORE.get(resource, ""),
+        storage_version=storage_version,
+        to_storage=to_storage,
+        from_storage=from_storage,
+    )
+
+
+def _subresource(sub: Json) -> Subresource:
+    return Subresource(
+        name=sub["name"],
+        kind=sub["kind"],
+        group=sub["group"],
+        version=sub["version"],
+        verbs=tuple(sub["verbs"]),
+        accepted=tuple(sub.get("acceptedTypes") or ()),
+    )

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections import OrderedDict
+from functools import partial
 from typing import Any
 
 from echelon.hub.kinds import ALL_VERBS, Kind, Subresource, encode
@@ -30,7 +31,10 @@ def compiled(openapi: Json | None) -> Schema | None:
 
 
 def kinds_of(crd: Json) -> list[Kind]:
-    """Return one kind for each served version."""
+    """Return one kind for each served version; none for a definition that is not established."""
+    conditions = {one["type"]: one["status"] for one in (crd.get("status") or {}).get("conditions") or ()}
+    if conditions.get("Established", "True") != "True":
+        return []
     spec = crd["spec"]
     names = spec["names"]
     group = spec["group"]
@@ -64,13 +68,14 @@ def kinds_of(crd: Json) -> list[Kind]:
                 subresources=subresources,
                 columns=version.get("additionalPrinterColumns"),
                 custom=True,
+                ending="deletionTimestamp" in crd["metadata"],
                 scale_paths=scale,
                 selectable=tuple(
                     field["jsonPath"].lstrip(".") for field in version.get("selectableFields") or ()
                 ),
                 storage_version=f"{group}/{storage}",
                 openapi=openapi,
-                schema=compiled(openapi),
+                load_schema=partial(compiled, openapi),
             )
         )
     return kinds

@@ -29,6 +29,8 @@ class Subresource:
     group: str = ""
     version: str = ""
     verbs: tuple[str, ...] = ("get", "patch", "update")
+    accepted: tuple[Json, ...] = ()
+    """Kinds that may be sent, where several may."""
 
 
 @dataclass(slots=True, eq=False, kw_only=True)
@@ -46,10 +48,16 @@ class Kind:
     categories: tuple[str, ...] = ()
     verbs: tuple[str, ...] = ALL_VERBS
     subresources: dict[str, Subresource] = field(default_factory=dict)
-    schema: Schema | None = None
+    load_schema: Callable[[], Schema | None] | None = None
+    """Compiles the schema; called at first use, because most kinds are never touched."""
     openapi: Json | None = None
+    definition: str = ""
+    """The name of a built-in kind's schema among the definitions."""
+    storage_hash: str = ""
     columns: list[Json] | None = None
     custom: bool = False
+    ending: bool = False
+    """Whether the definition of the kind is being deleted: nothing new is created."""
     deprecation: str = ""
     """The warning sent with every answer of a deprecated version."""
     selectable: tuple[str, ...] = ()
@@ -63,6 +71,7 @@ class Kind:
     to_storage: Callable[[Json], Json] | None = None
     from_storage: Callable[[Json], Json] | None = None
 
+    _schema: Schema | None = field(init=False, default=None)
     api_version: str = field(init=False)
     resource: str = field(init=False)
     qualified: str = field(init=False)
@@ -78,6 +87,18 @@ class Kind:
         self.qualified = qualified(self.group, self.plural)
         self.prefix = _prefix(self.api_version, self.kind)
         self.stored_prefix = _prefix(self.storage_version, self.kind)
+
+    @property
+    def schema(self) -> Schema | None:
+        """Return the compiled schema, or None where anything goes."""
+        if self._schema is None and self.load_schema is not None:
+            self._schema = self.load_schema()
+        return self._schema
+
+    @property
+    def stored(self) -> bool:
+        """Say whether there are objects of this kind, and not only requests such as access reviews."""
+        return "list" in self.verbs and self.resource != "/componentstatuses"
 
     @property
     def has_status(self) -> bool:

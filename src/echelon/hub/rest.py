@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Awaitable, Callable
+
 from echelon.hub import options
 from echelon.hub.call import Call, Response
 from echelon.hub.rest_delete import delete, delete_collection
@@ -23,6 +25,10 @@ _VERBS = {
 }
 
 
+SPECIAL: dict[tuple[str, str], Callable[[Call], Awaitable[Response]]] = {}
+"""By resource and subresource: what answers a create that stores nothing, such as an access review."""
+
+
 async def serve(call: Call) -> Response:
     """Answer a request about objects."""
     verb = call.verb
@@ -34,4 +40,11 @@ async def serve(call: Call) -> Response:
     need(call, verb)
     if call.request.query or verb == "patch":
         options.check(call)
+    if call.kind.deprecation:
+        call.warnings.append(call.kind.deprecation)
+    special = SPECIAL.get((call.kind.resource, call.subresource))
+    if special is not None and verb == "create":
+        return await special(call)
+    if not call.kind.stored:
+        raise method_not_allowed(call.kind.group, call.kind.plural)
     return await handler(call)
