@@ -100,6 +100,7 @@ def hub_agent(
     from echelon.client import kubeconfig as config
     from echelon.client.http import connect
     from echelon.controllers.all import EngineOptions, hub_controllers
+    from echelon.rules import run_seen
     from echelon.runtime.lease import Election
     from echelon.runtime.manager import Manager
     from echelon.runtime.probes import Probes
@@ -107,7 +108,7 @@ def hub_agent(
 
     configure_logs(log_level, as_json=log_json)
     access = config.load(kubeconfig, context)
-    options = EngineOptions(stuck_after=timedelta(seconds=stuck_after))
+    options = EngineOptions(runs=run_seen.Options(stuck_after=timedelta(seconds=stuck_after)))
 
     async def run() -> int:
         client = connect(access, field_manager="echelon-hub-agent", user_agent="echelon-hub-agent")

@@ -15,6 +15,7 @@ import signal
 import subprocess
 import sys
 import time
+from datetime import timedelta
 from pathlib import Path
 from typing import Any
 
@@ -130,8 +131,7 @@ def up(
     kept = folder / "port"
     port = port or (int(kept.read_text()) if kept.exists() else 0)
     target = (kubeconfig or folder / "kubeconfig").absolute()
-    options = {"stuck_after_s": stuck_after, "pod_start_s": pod_start}
-    run_loop(serve(folder, port, target, members, options))
+    run_loop(serve(folder, port, target, members, timedelta(seconds=stuck_after), pod_start))
 
 
 def start_detached(folder: Path) -> None:
@@ -190,14 +190,19 @@ def run_loop(main: Any) -> None:
     asyncio.run(main)
 
 
-async def serve(folder: Path, port: int, kubeconfig: Path, members: int, options: dict[str, float]) -> None:
+async def serve(
+    folder: Path, port: int, kubeconfig: Path, members: int, stuck_after: timedelta, pod_start_s: float
+) -> None:
     """Serve hub, engine and members until told to stop."""
+    from echelon.controllers.all import EngineOptions
     from echelon.hub import local
     from echelon.hub.kubeconfig import write
     from echelon.hub.server import serving
     from echelon.hub.sqlite import DataInUseError
+    from echelon.rules import run_seen
     from echelon.runtime.telemetry import configure_logs
-    from echelon.sandbox.fleet import Fleet, options_of
+    from echelon.sandbox.fleet import Fleet, FleetOptions
+    from echelon.sandbox.workloads import WorkloadOptions
 
     configure_logs("warning")
     try:
@@ -217,7 +222,11 @@ async def serve(folder: Path, port: int, kubeconfig: Path, members: int, options
         def rewrite(names: list[str]) -> None:
             write(kubeconfig, address, certificate, admin, ["hub", *names])
 
-        fleet = Fleet(hub, options=options_of(options), on_members=rewrite)
+        options = FleetOptions(
+            engine=EngineOptions(runs=run_seen.Options(stuck_after=stuck_after)),
+            workloads=WorkloadOptions(start_delay_s=pod_start_s),
+        )
+        fleet = Fleet(hub, options=options, on_members=rewrite)
         await fleet.start([f"member{number}" for number in range(1, members + 1)])
         await fleet.joined()
         gc.freeze()

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from datetime import timedelta
-
 import msgspec
 
 from echelon.api.scope import SCOPES
@@ -12,33 +10,34 @@ from echelon.controllers.eviction import Evictions
 from echelon.controllers.membership import Membership
 from echelon.controllers.overrides import Overrides
 from echelon.controllers.placement import Placements
-from echelon.controllers.rollout import Rollouts
 from echelon.controllers.scheduler import Scheduler
 from echelon.controllers.selection import Selection
 from echelon.controllers.staged import StagedRuns
+from echelon.rules import membership, placements, run_seen, work_generation
 from echelon.runtime.controller import Controller
 from echelon.runtime.manager import Manager
 
 
 class EngineOptions(msgspec.Struct, frozen=True, kw_only=True):
-    """What an operator may choose about the engine."""
+    """What an operator may choose about the engine; each part is described where its rule is."""
 
-    stuck_after: timedelta = timedelta(minutes=5)
+    runs: run_seen.Options = run_seen.Options()
+    placements: placements.Options = placements.Options()
+    delivery: work_generation.Options = work_generation.Options()
+    membership: membership.Options = membership.Options()
 
 
 def hub_controllers(manager: Manager, options: EngineOptions) -> list[Controller]:
     """Make every controller of a hub, sharing one cache and one selection of the hub's resources."""
-    del options
     cache = manager.cache
-    selection = Selection(cache, manager.client)
-    made: list[Controller] = [Membership(cache), Evictions(cache)]
+    selection = Selection(cache)
+    made: list[Controller] = [Membership(cache, options.membership), Evictions(cache)]
     for scope in SCOPES:
         made += [
-            Placements(cache, selection, scope),
+            Placements(cache, selection, scope, options.placements),
             Scheduler(cache, scope),
-            Rollouts(cache, scope),
             Overrides(cache, scope),
-            Delivery(cache, scope),
-            StagedRuns(cache, selection, scope),
+            Delivery(cache, scope, options.delivery),
+            StagedRuns(cache, scope, options.runs, selection=selection),
         ]
     return made

@@ -1,0 +1,123 @@
+"""How commands reach a hub: the options they share, the kubeconfig they read, one event loop per command.
+
+Habits of kubectl: --kubeconfig, --context, --as, -n. Without any of them and without a kubeconfig of one's own, the
+sandbox started by `echelon up` is used. Ctrl-C anywhere ends the command and leaves the terminal as it was.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import os
+from collections.abc import Awaitable, Callable
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, TypeVar
+
+import click
+
+if TYPE_CHECKING:
+    from echelon.client.base import Client
+
+T = TypeVar("T")
+
+
+class Hub:
+    """A hub as a command sees it: a client, whose namespace is meant, and the members one can reach too."""
+
+    def __init__(
+        self, client: Client, *, namespace: str | None, kubeconfig: str | None, context: str
+    ) -> None:
+        self.client = client
+        self.namespace = namespace  # as given with -n; None means the cluster-scoped kinds
+        self.kubeconfig = kubeconfig
+        self.context = context
+        self._members: dict[str, Client | None] = {}
+
+    def member(self, name: str) -> Client | None:
+        """Return a client for the member whose context has its name; None when there is no such context."""
+        if name not in self._members:
+            self._members[name] = self._connect_member(name)
+        return self._members[name]
+
+    def _connect_member(self, name: str) -> Client | None:
+        from echelon.client.http import connect
+        from echelon.client.kubeconfig import ConfigError, contexts, load
+
+        if name == self.context:
+            return None
+        try:
+            return connect(load(self.kubeconfig, name)) if name in contexts(self.kubeconfig) else None
+        except ConfigError:
+            return None
+
+    async def close(self) -> None:
+        """Let go of all connections."""
+        for client in (self.client, *self._members.values()):
+            if client is not None:
+                await client.close()
+
+
+def hub_options(command: Any) -> Any:
+    """Add the options with which every command finds its hub."""
+    for option in reversed(
+        (
+            click.option("--kubeconfig", metavar="FILE", help="Kubeconfig of the hub."),
+            click.option("--context", metavar="NAME", help="Context of the kubeconfig."),
+            click.option("--hub-cluster-context", "context", metavar="NAME", hidden=True),
+            click.option("--as", "as_user", metavar="USER", help="Act as another user."),
+        )
+    ):
+        command = option(command)
+    return command
+
+
+def namespace_option(command: Any) -> Any:
+    """Add -n: given, the namespaced kinds are meant, without it the cluster-scoped ones."""
+    option = click.option(
+        "-n", "--namespace", metavar="NS", help="Namespace, for namespaced runs and placements."
+    )
+    return option(command)
+
+
+def with_hub(
+    work: Callable[[Hub], Awaitable[T]],
+    *,
+    kubeconfig: str | None = None,
+    context: str | None = None,
+    as_user: str | None = None,
+    namespace: str | None = None,
+) -> T:
+    """Run some work with a hub and return its result."""
+
+    async def whole() -> T:
+        hub = open_hub(kubeconfig, context, as_user, namespace)
+        try:
+            return await work(hub)
+        finally:
+            await hub.close()
+
+    return asyncio.run(whole())
+
+
+def open_hub(kubeconfig: str | None, context: str | None, as_user: str | None, namespace: str | None) -> Hub:
+    """Read the kubeconfig and make the client; needs a running event loop."""
+    import msgspec
+
+    from echelon.client.http import connect
+    from echelon.client.kubeconfig import load
+
+    path = kubeconfig or sandbox_kubeconfig()
+    access = load(path, context)
+    if as_user:
+        access = msgspec.structs.replace(access, impersonate=as_user)
+    client = connect(access, field_manager="echelon-cli", user_agent="echelon-cli")
+    return Hub(client, namespace=namespace, kubeconfig=path, context=access.context)
+
+
+def sandbox_kubeconfig() -> str | None:
+    """Return the kubeconfig of the sandbox that runs here, if the user has none of his own."""
+    if os.environ.get("KUBECONFIG") or (Path.home() / ".kube" / "config").exists():
+        return None
+    from echelon.cli.serve import default_data, running
+
+    held = running(default_data().absolute())
+    return held.kubeconfig if held else None
