@@ -15,6 +15,7 @@ from typing import Any, NamedTuple
 import msgspec
 
 from echelon.agent.member import Member, Thing, thing_of
+from echelon.agent.strategic import strategic_of
 from echelon.api.names import FIELD_MANAGER_WORK_AGENT
 from echelon.api.placement import ApplyStrategy
 from echelon.api.resource import Resource
@@ -156,6 +157,7 @@ class Applier:
                 strategy=job.strategy,
                 owner=job.owner,
                 is_work=job.is_work,
+                strategic=strategic_of(item.identity),
             )
             result, has_moved = await self._drive(task, thing)
             if not has_moved or last:

@@ -23,7 +23,7 @@ from echelon.api.cluster import InternalMemberCluster
 from echelon.api.names import FINALIZER_WORK_CLEANUP, MembershipState, member_namespace
 from echelon.api.own import APPLIED_WORKS, INTERNAL_MEMBER_CLUSTERS, WORKS
 from echelon.api.scope import Key
-from echelon.api.work import AppliedWork, AppliedWorkStatus, Work, WorkStatus
+from echelon.api.work import AppliedWork, AppliedWorkStatus, Work
 from echelon.client.base import Client
 from echelon.client.cache import Cache
 from echelon.client.errors import AlreadyExists
@@ -32,11 +32,13 @@ from echelon.rules.apply_report import Processed, applied_status, identifier_of,
 from echelon.rules.plan import NOTHING, Patch, Plan, StatusWrite, ref_of
 from echelon.rules.waves import Item, find_left_overs, read_manifests
 from echelon.rules.work_apply import (
+    HELD,
     Options,
     default_strategy,
     known_on_member,
     needs_unblocking_at,
     retry_delay_s,
+    set_aside,
     without_finalizer,
 )
 from echelon.runtime.clock import Clock
@@ -176,7 +178,11 @@ class Works:
             applied = await self._write_ahead(key, applied, items)
         job = Job(key=key, items=items, strategy=strategy, owner=owner, is_work=self._is_work)
         processed = await self.applier.apply(job)
+        if is_report_diff:
+            applied = await self._set_aside(applied, set_aside(applied, work))
         await self._record(applied, applied_status(processed, is_report_diff=is_report_diff))
+        if not is_report_diff:
+            await self._set_aside(applied, None)
         return processed
 
     def _is_work(self, name: str) -> bool:
@@ -252,6 +258,15 @@ class Works:
         )
         self.member.cache.observe(APPLIED_WORKS, made)
 
+    async def _set_aside(self, applied: AppliedWork, held: str | None) -> AppliedWork:
+        """Keep in mind (or forget) what stays on the member while only differences are reported."""
+        if applied.metadata.annotations.get(HELD) == held:
+            return applied
+        body = {"metadata": {"annotations": {HELD: held}}}
+        made: AppliedWork = await self._client.patch(APPLIED_WORKS, applied.name, None, body)
+        self.member.cache.observe(APPLIED_WORKS, made)
+        return made
+
     # deletion
 
     async def _delete(self, key: Key, work: Work) -> Looked:
@@ -268,11 +283,6 @@ class Works:
         unblock_at = needs_unblocking_at(applied, self.options)
         if self.clock.now() < unblock_at:
             return Looked(work=work, wake_at=unblock_at)
-        status = work.status or WorkStatus()
-        records = [
-            msgspec.to_builtins(entry.identifier)
-            for entry in status.manifest_conditions
-            if entry.identifier.resource
-        ]
+        records = [record for record in known_on_member(applied, work) if record.get("resource")]
         await self.applier.unblock(records, owner_reference(applied.name, applied.metadata.uid))
         return Looked(work=work, wake_at=self.clock.now() + timedelta(minutes=1))

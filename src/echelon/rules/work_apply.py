@@ -59,6 +59,16 @@ def known_on_member(applied: AppliedWork, work: Work) -> tuple[Mapping[str, Any]
     return tuple(records)
 
 
+def set_aside(applied: AppliedWork, work: Work) -> str | None:
+    """Word everything this Work has put on the member, for the time in which it only reports; None for nothing."""
+    records: dict[tuple[str, ...], Mapping[str, Any]] = {}
+    for record in known_on_member(applied, work):
+        if record.get("resource"):
+            thing = tuple(str(record.get(part) or "") for part in ("group", "kind", "namespace", "name"))
+            records.setdefault(thing, record)
+    return msgspec.json.encode(list(records.values())).decode() if records else None
+
+
 def held_records(applied: AppliedWork) -> list[Mapping[str, Any]]:
     """Return what was set aside while only differences are reported."""
     text = applied.metadata.annotations.get(HELD)
