@@ -13,6 +13,7 @@ import msgspec
 
 from echelon.api.builtin import API_SERVICES, CUSTOM_RESOURCE_DEFINITIONS
 from echelon.api.resource import Resource
+from echelon.client.base import Client
 from echelon.client.cache import Cache, Change, Store
 from echelon.client.errors import error_of
 from echelon.rules.kinds import Kinds, read_definition, read_discovery
@@ -30,9 +31,10 @@ Changed = Callable[[list[Resource], list[Resource]], None]
 class ServedKinds:
     """What the hub serves. `changed(gone, new)` is told when that changes later on."""
 
-    def __init__(self, cache: Cache, changed: Changed) -> None:
+    def __init__(self, cache: Cache, client: Client, changed: Changed) -> None:
         self.kinds = Kinds()
         self._cache = cache
+        self._client = client
         self._changed = changed
         self._lock = asyncio.Lock()
         self._is_read = False
@@ -62,7 +64,7 @@ class ServedKinds:
 
     async def _discover(self) -> None:
         for path in ("/api", "/apis"):
-            reply = await self._cache.client.transport.send("GET", path, _AGGREGATED, None)
+            reply = await self._client.transport.send("GET", path, _AGGREGATED, None)
             if reply.status >= 400:
                 raise error_of(reply.status, reply.body, reply.headers)
             self.kinds.add(read_discovery(_decode(reply.body)))

@@ -20,6 +20,7 @@ from echelon.api.builtin import NAMESPACES, SERVICES
 from echelon.api.placement import Placement
 from echelon.api.resource import Resource
 from echelon.api.scope import Key, Scope
+from echelon.client.base import Client
 from echelon.client.cache import Cache, Store
 from echelon.controllers.kinds import ServedKinds
 from echelon.rules.kinds import Kinds
@@ -64,10 +65,10 @@ class _Answer(NamedTuple):
 class Selection:
     """Answers what placements select."""
 
-    def __init__(self, cache: Cache, vetoes: Vetoes | None = None) -> None:
+    def __init__(self, cache: Cache, client: Client, vetoes: Vetoes | None = None) -> None:
         self.vetoes = vetoes or Vetoes()
         self._cache = cache
-        self._served = ServedKinds(cache, self._kinds_changed)
+        self._served = ServedKinds(cache, client, self._kinds_changed)
         self._followed: dict[Resource, Store] = {}
         self._is_collecting = False  # some placement selects whole namespaces
         self._enqueue: dict[str, Enqueue] = {}

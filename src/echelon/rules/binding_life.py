@@ -188,9 +188,10 @@ def without_finalizer(resource: Resource, seen: Any, finalizer: str) -> Patch:
     return Patch(ref=ref_of(resource, seen), body={"metadata": {"finalizers": left}}, gone_ok=True)
 
 
-def with_finalizer(resource: Resource, seen: Any, finalizer: str) -> Patch | None:
-    """Put a finalizer on an object, unless it is there."""
-    if finalizer in seen.metadata.finalizers:
+def with_finalizer(resource: Resource, seen: Any, *wanted: str) -> Patch | None:
+    """Put finalizers on an object, as far as they are not there."""
+    missing = [finalizer for finalizer in wanted if finalizer not in seen.metadata.finalizers]
+    if not missing:
         return None
-    finalizers = [*seen.metadata.finalizers, finalizer]
+    finalizers = [*seen.metadata.finalizers, *missing]
     return Patch(ref=ref_of(resource, seen), body={"metadata": {"finalizers": finalizers}})

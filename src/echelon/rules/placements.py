@@ -20,7 +20,12 @@ import msgspec
 from echelon.api.binding import Binding
 from echelon.api.conditions import is_true_at, remove_condition, set_condition
 from echelon.api.meta import FALSE, MAX_CONDITION_MESSAGE, TRUE, Condition, timestamp
-from echelon.api.names import FINALIZER_CRP_CLEANUP, PlacementCondition, StatusReportingScope
+from echelon.api.names import (
+    FINALIZER_CRP_CLEANUP,
+    FINALIZER_SCHEDULER_CLEANUP,
+    PlacementCondition,
+    StatusReportingScope,
+)
 from echelon.api.own import PLACEMENT_STATUSES
 from echelon.api.placement import Placement, PlacementStatus, PlacementStatusCopy
 from echelon.api.scope import Scope
@@ -95,7 +100,8 @@ def step(seen: Seen, now: datetime) -> Plan:
     placement = seen.placement
     if placement.metadata.is_deleting:
         return _clean_up(seen)
-    held = with_finalizer(seen.scope.placement, placement, FINALIZER_CRP_CLEANUP)
+    # the scheduler's too: its own write would run into ours
+    held = with_finalizer(seen.scope.placement, placement, FINALIZER_CRP_CLEANUP, FINALIZER_SCHEDULER_CLEANUP)
     steps: list[tuple[Action, ...]] = [(held,)] if held else []
     wake_at = None
     moved = _moved_namespace(seen)
