@@ -25,6 +25,7 @@ from echelon.hub.world import SeededWorld
 from echelon.runtime.controller import Controller
 from echelon.runtime.manager import Manager
 from echelon.runtime.simulation import Simulation
+from echelon.sandbox.fleet import Fleet, FleetOptions
 
 SETTLE_S = 0.02  # one round of virtual time in which events travel
 MAX_SETTLE_ROUNDS = 3000
@@ -49,6 +50,7 @@ class World:
         self.hub: Hub = local.start(world=SimulatedWorld(self.sim))
         self.links: dict[str, Link] = {}
         self.managers: list[Manager] = []
+        self.fleets: list[Fleet] = []
 
     def run(self, scenario: Any) -> Any:
         return self.sim.run(scenario)
@@ -81,12 +83,26 @@ class World:
         await manager.start(controllers(manager))
         return manager
 
+    async def fleet(self, members: int = 3, options: FleetOptions | None = None, **labels: str) -> Fleet:
+        """Start a whole fleet: the engine and simulated members, which have joined on return.
+
+        A label's value may hold `{}` for the member's number.
+        """
+        fleet = Fleet(self.hub, self.sim, options, seed=self.sim.seed)
+        self.fleets.append(fleet)
+        numbers = range(1, members + 1)
+        await fleet.start(
+            {f"member{n}": {key: value.format(n) for key, value in labels.items()} for n in numbers}
+        )
+        await fleet.joined()
+        return fleet
+
     async def settle(self) -> None:
         """Let events travel until no controller has anything to look at."""
         quiet = 0
         for _ in range(MAX_SETTLE_ROUNDS):
             await asyncio.sleep(SETTLE_S)
-            quiet = quiet + 1 if all(manager.is_idle() for manager in self.managers) else 0
+            quiet = quiet + 1 if all(part.is_idle() for part in (*self.managers, *self.fleets)) else 0
             if quiet >= 3:
                 return
         raise AssertionError("the fleet does not come to rest")
@@ -105,8 +121,8 @@ class World:
             await asyncio.sleep(0.05)
 
     async def stop(self) -> None:
-        for manager in self.managers:
-            await manager.stop()
+        for part in (*self.fleets, *self.managers):
+            await part.stop()
 
 
 @contextmanager

@@ -227,7 +227,7 @@ async def serve(
             workloads=WorkloadOptions(start_delay_s=pod_start_s),
         )
         fleet = Fleet(hub, options=options, on_members=rewrite)
-        await fleet.start([f"member{number}" for number in range(1, members + 1)])
+        await fleet.start({f"member{number}": {} for number in range(1, members + 1)})
         await fleet.joined()
         gc.freeze()
         started = time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime())

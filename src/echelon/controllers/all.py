@@ -10,6 +10,7 @@ from echelon.controllers.eviction import Evictions
 from echelon.controllers.membership import Membership
 from echelon.controllers.overrides import Overrides
 from echelon.controllers.placement import Placements
+from echelon.controllers.rollout import Rollouts
 from echelon.controllers.scheduler import Scheduler
 from echelon.controllers.selection import Selection
 from echelon.controllers.staged import StagedRuns
@@ -30,12 +31,13 @@ class EngineOptions(msgspec.Struct, frozen=True, kw_only=True):
 def hub_controllers(manager: Manager, options: EngineOptions) -> list[Controller]:
     """Make every controller of a hub, sharing one cache and one selection of the hub's resources."""
     cache = manager.cache
-    selection = Selection(cache)
+    selection = Selection(cache, manager.client)
     made: list[Controller] = [Membership(cache, options.membership), Evictions(cache)]
     for scope in SCOPES:
         made += [
             Placements(cache, selection, scope, options.placements),
             Scheduler(cache, scope),
+            Rollouts(cache, scope),
             Overrides(cache, scope),
             Delivery(cache, scope, options.delivery),
             StagedRuns(cache, scope, options.runs, selection=selection),

@@ -170,17 +170,17 @@ class Fleet:
         self._changed = asyncio.Event()
         self._task: asyncio.Task[None] | None = None
 
-    async def start(self, names: Iterable[str] = ()) -> None:
-        """Start the engine and the members the hub knows; `names` are added if they are not there yet."""
+    async def start(self, members: Mapping[str, Mapping[str, str]]) -> None:
+        """Start the engine and the members the hub knows; `members` (with labels) are added if they are new."""
         await install(self.client, crds())
         with contextlib.suppress(AlreadyExists):
             await self.client.create(
                 NAMESPACES,
                 {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": FLEET_SYSTEM_NAMESPACE}},
             )
-        for name in names:
+        for name, labels in members.items():
             with contextlib.suppress(AlreadyExists):
-                await self.client.create(MEMBER_CLUSTERS, member_manifest(name))
+                await self.client.create(MEMBER_CLUSTERS, member_manifest(name, labels))
         await self.manager.start(hub_controllers(self.manager, self.options.engine))
         store = self.manager.cache.store(MEMBER_CLUSTERS)
         store.subscribe(lambda _old, _new: self._changed.set())
@@ -202,6 +202,14 @@ class Fleet:
                 news.clear()
         finally:
             store.unsubscribe(told)
+
+    def is_idle(self) -> bool:
+        """Tell whether nobody has anything to look at right now (timers aside)."""
+        parts = (
+            self.manager,
+            *(part for member in self.members.values() for part in (member.agent, member.workloads)),
+        )
+        return not self._changed.is_set() and all(part.is_idle() for part in parts)
 
     async def stop(self) -> None:
         """Stop everything but the hub."""
