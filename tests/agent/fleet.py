@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from echelon.agent.agent import Agent, Options
+from echelon.api.builtin import CONFIG_MAPS
 from echelon.api.conditions import find_condition
 from echelon.api.own import APPLIED_WORKS, MEMBER_CLUSTERS, WORKS
 from echelon.client.base import Client
@@ -98,6 +99,13 @@ class Fleet:
     async def applied(self, name: str, member: str = MEMBER) -> Any:
         return await self.member(member).get(APPLIED_WORKS, name)
 
+    async def config_maps(self, space: str = "app", member: str = MEMBER) -> dict[str, Any]:
+        """Return the data of the ConfigMaps of a namespace that people made, by name."""
+        found = (await self.member(member).list(CONFIG_MAPS, space)).items
+        named = {one["metadata"]["name"]: one.get("data") for one in found}
+        named.pop("kube-root-ca.crt", None)
+        return named
+
     async def stop(self) -> None:
         await self.world.stop()
 
@@ -152,6 +160,34 @@ def deployment(name: str = "web", space: str = "app", replicas: int = 1, **templ
             "template": {"metadata": {"labels": labels}, "spec": pod},
         },
     }
+
+
+def job(name: str = "job", space: str = "app", **more: Any) -> dict[str, Any]:
+    pod = {"containers": [{"name": "main", "image": "busybox"}], "restartPolicy": "Never"}
+    template = {"metadata": {"labels": {"foo": "bar"}}, "spec": pod}
+    meta = {"name": name, "namespace": space}
+    return {"apiVersion": "batch/v1", "kind": "Job", "metadata": meta, "spec": {"template": template, **more}}
+
+
+def secret(name: str = "key", space: str = "app", **data: str) -> dict[str, Any]:
+    meta = {"name": name, "namespace": space}
+    return {"apiVersion": "v1", "kind": "Secret", "metadata": meta, "type": "Opaque", "data": data}
+
+
+def details(found: Any) -> list[tuple[str, str | None, str | None]]:
+    """Show drifts or diffs as (path, on the member, on the hub)."""
+    if found is None:
+        return []
+    every = getattr(found, "observed_drifts", None) or getattr(found, "observed_diffs", None) or ()
+    return [(one.path, one.value_in_member, one.value_in_hub) for one in every]
+
+
+FOREIGN = {
+    "apiVersion": "v1",
+    "kind": "ConfigMap",
+    "name": "somebody",
+    "uid": "0b0c1d9e-0000-4000-8000-000000000001",
+}
 
 
 async def nap(seconds: float) -> None:
