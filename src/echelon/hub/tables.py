@@ -1,42 +1,76 @@
-"""Tables: the columns that `kubectl get` prints, evaluated on the server."""
+"""Tables: what `kubectl get` prints, evaluated on the server.
+
+What it decides: which printer makes the rows of a kind, and how much of each object
+goes along with its row.
+
+What it must never do: fail on an object that a printer does not foresee; its row
+then has the name alone.
+"""
 
 from __future__ import annotations
 
+import datetime as dt
+from functools import lru_cache
 from typing import Any
 
+from echelon.hub import tables_apps, tables_core, tables_custom, tables_pods
 from echelon.hub.call import Call
-from echelon.hub.world import rfc3339
+from echelon.hub.kinds import Kind
+from echelon.hub.status import bad_request
 
 Json = dict[str, Any]
+
+_ROWS = {**tables_core.ROWS, **tables_apps.ROWS}
+_INCLUDE = ("None", "Metadata", "Object")
+_SURPRISES = (KeyError, TypeError, AttributeError, ValueError, IndexError)
 
 
 def table_of(call: Call, objects: list[Json], meta: Json) -> Json:
     """Render objects as a meta.k8s.io/v1 Table."""
     include = call.option("includeObject") or "Metadata"
-    rows = []
-    for obj in objects:
-        row: Json = {
-            "cells": [
-                obj["metadata"]["name"],
-                obj["metadata"].get("creationTimestamp", rfc3339(call.hub.world.now())),
-            ]
+    if include not in _INCLUDE:
+        raise bad_request(f'unrecognized includeObject value: "{include}"')
+    now = call.hub.world.now()
+    table: Json = {"kind": "Table", "apiVersion": "meta.k8s.io/v1", "metadata": meta}
+    table["columnDefinitions"] = columns_of(call.kind)
+    table["rows"] = [row_of(call.kind, obj, now, include) for obj in objects]
+    return table
+
+
+@lru_cache(maxsize=1024)
+def columns_of(kind: Kind) -> list[Json]:
+    """Return the column definitions of a kind."""
+    if kind.custom:
+        return tables_custom.definitions(kind.columns)
+    return [{"description": "", **column} for column in kind.columns or ()]
+
+
+def row_of(kind: Kind, obj: Json, now: dt.datetime, include: str = "None") -> Json:
+    """Return one row."""
+    row: Json = {"cells": cells_of(kind, obj, now)}
+    if kind.resource == "/pods":
+        conditions = tables_pods.conditions(obj)
+        if conditions:
+            row["conditions"] = conditions
+    if include == "Object":
+        row["object"] = obj
+    elif include == "Metadata":
+        row["object"] = {
+            "kind": "PartialObjectMetadata",
+            "apiVersion": "meta.k8s.io/v1",
+            "metadata": obj["metadata"],
         }
-        if include == "Object":
-            row["object"] = obj
-        elif include != "None":
-            row["object"] = {
-                "kind": "PartialObjectMetadata",
-                "apiVersion": "meta.k8s.io/v1",
-                "metadata": obj["metadata"],
-            }
-        rows.append(row)
-    return {
-        "kind": "Table",
-        "apiVersion": "meta.k8s.io/v1",
-        "metadata": meta,
-        "columnDefinitions": [
-            {"name": "Name", "type": "string", "format": "name", "description": "", "priority": 0},
-            {"name": "Created At", "type": "date", "format": "", "description": "", "priority": 0},
-        ],
-        "rows": rows,
-    }
+    return row
+
+
+def cells_of(kind: Kind, obj: Json, now: dt.datetime) -> list[Any]:
+    """Return the cells of one row."""
+    if kind.custom:
+        return tables_custom.cells(obj, kind.columns, now)
+    printer = _ROWS.get(kind.resource)
+    if printer is None:
+        return [obj["metadata"]["name"], obj["metadata"].get("creationTimestamp")]
+    try:
+        return printer(obj, now)
+    except _SURPRISES:
+        return [obj["metadata"]["name"], *[None] * (len(kind.columns or ()) - 1)]
