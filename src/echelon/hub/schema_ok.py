@@ -244,6 +244,7 @@ def _object_check(schema: Schema) -> Check:
         required |= {"apiVersion", "kind"}
         checks.setdefault("apiVersion", _is_name)
         checks.setdefault("kind", _is_name)
+        checks.setdefault("metadata", is_metadata)
     expected = plains.get
     checker = checks.get
 
@@ -263,6 +264,30 @@ def _object_check(schema: Schema) -> Check:
 
 def _is_name(value: JSON) -> bool:
     return value.__class__ is str and bool(value)
+
+
+def is_metadata(value: JSON) -> bool:
+    """Whether the metadata of an embedded object has the types every object's metadata has."""
+    return value is None or metadata_misfit(value) is None
+
+
+def metadata_misfit(value: JSON) -> tuple[str, JSON, str] | None:
+    """Return the first field of wrong type in an embedded object's metadata, its value and the type it should have."""
+    if value.__class__ is not dict:
+        return "", value, "v1.ObjectMeta"
+    for name in ("name", "generateName", "namespace"):
+        if value.get(name) is not None and value[name].__class__ is not str:
+            return name, value[name], "string"
+    for name in ("labels", "annotations"):
+        held = value.get(name)
+        if held is None:
+            continue
+        if held.__class__ is not dict:
+            return name, held, "map[string]string"
+        for item in held.values():
+            if item is not None and item.__class__ is not str:
+                return name, item, "string"
+    return None
 
 
 def _composed(schema: Schema) -> Check | None:

@@ -1,7 +1,7 @@
 """Checks what OpenAPI cannot say: keys of set and map lists, and embedded resources.
 
 What it decides: duplicates in lists of type `set` and `map`, and whether embedded
-resources name their `apiVersion` and `kind`.
+resources name their `apiVersion` and `kind` and have metadata of the right types.
 
 What it must never do: run on the usual path; `schema_ok` has looked already.
 """
@@ -13,7 +13,7 @@ from collections.abc import Iterator
 
 from echelon.hub.gotext import bad_value
 from echelon.hub.schema_node import JSON, Schema
-from echelon.hub.schema_ok import frozen
+from echelon.hub.schema_ok import frozen, metadata_misfit
 from echelon.hub.schema_validate import Cause
 
 _KIND = re.compile(r"[a-z]([-a-z0-9]*[a-z0-9])?\Z")
@@ -49,10 +49,22 @@ def embedded_causes(schema: Schema, value: JSON, path: str = "") -> list[Cause]:
     if schema.embedded_resource and value.__class__ is dict:
         for name in ("apiVersion", "kind"):
             causes += _type_meta(name, value, child_path(path, name))
+        causes += _metadata(value.get("metadata"), child_path(path, "metadata"))
     for child, item, below in children(schema, value, path):
         if item.__class__ is dict or item.__class__ is list:
             causes += embedded_causes(child, item, below)
     return causes
+
+
+def _metadata(value: JSON, field: str) -> list[Cause]:
+    misfit = None if value is None else metadata_misfit(value)
+    if misfit is None:
+        return []
+    name, wrong, wanted = misfit
+    found = {dict: "object", list: "array", str: "string", bool: "bool"}.get(wrong.__class__, "number")
+    where = f"Go struct field ObjectMeta.{name}" if name else "Go value"
+    problem = f"json: cannot unmarshal {found} into {where} of type {wanted}"
+    return [Cause("FieldValueInvalid", f"Invalid value: {bad_value(value)}: {problem}", field)]
 
 
 def _type_meta(name: str, value: dict[str, JSON], field: str) -> list[Cause]:
