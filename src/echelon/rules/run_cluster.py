@@ -38,7 +38,7 @@ from echelon.api.placement import ApplyStrategy
 from echelon.api.staged import ClusterStatus, Run, RunStatus
 from echelon.rules.plan import Patch, ref_of
 from echelon.rules.run_phases import STARTED, SUCCEEDED, ClusterPhase, Moment
-from echelon.rules.run_seen import Seen
+from echelon.rules.run_seen import CLIENT_ERROR, Seen
 
 ROLLOUT_STARTED = "RolloutStarted"
 _STARTED_TEXT = (
@@ -158,12 +158,45 @@ def rival_of(binding: Binding, seen: Seen) -> Run | None:
     return max(users, key=_made, default=None)
 
 
-def taken_over_by(binding: Binding, target: Target, seen: Seen) -> Run | None:
-    """R-RIVAL-3: the later run that has moved a binding away from this run's target, if one has."""
-    if not seen.rivals or is_on_target(binding, target):
-        return None
+def taken_over_by(entry: ClusterStatus, binding: Binding, target: Target, seen: Seen) -> str:
+    """R-RIVAL-3: the later run that has moved a binding away from this run's target; "" when none has.
+
+    A run that is gone cannot be asked when it was made; but what it did to a cluster this run had finished, it did
+    later.
+    """
+    if is_on_target(binding, target):
+        return ""
     rival = rival_of(binding, seen)
-    return rival if rival is not None and is_later(rival, seen.run) else None
+    if rival is not None:
+        return rival.name if is_later(rival, seen.run) else ""
+    return _gone_mover(binding, seen) if is_recorded(entry, SUCCEEDED) else ""
+
+
+def _gone_mover(binding: Binding, seen: Seen) -> str:
+    if not is_true_at(conditions_of(binding), ROLLOUT_STARTED, binding.metadata.generation):
+        return ""
+    mover = mover_of(binding)
+    return mover if mover != seen.run.name else ""
+
+
+def mover_name(binding: Binding, seen: Seen) -> str:
+    """Name the other run that put a binding where it is, as far as it is known."""
+    rival = rival_of(binding, seen)
+    return rival.name if rival else _gone_mover(binding, seen)
+
+
+def started_by(binding: Binding, run: Run) -> datetime | None:
+    """R-CLUSTER-5: when this very run handed the binding over as it is now; None when it did not.
+
+    A run of the same name that was there before does not count: its stamp is older than this run.
+    """
+    stamp = find_condition(conditions_of(binding), ROLLOUT_STARTED)
+    if stamp is None or stamp.observed_generation != binding.metadata.generation:
+        return None
+    made_at = run.metadata.creation_timestamp or _EPOCH
+    if mover_of(binding) != run.name or stamp.last_transition_time < made_at:
+        return None
+    return stamp.last_transition_time
 
 
 def is_recorded(entry: ClusterStatus, type_: str, status: str = TRUE) -> bool:
@@ -192,6 +225,16 @@ def classify_cluster(
     if now - started.last_transition_time > stuck_after:
         return ClusterPhase.STUCK
     return ClusterPhase.UPDATING
+
+
+def is_news(old: Binding | None, new: Binding | None) -> bool:
+    """R-CLUSTER-6: whether a change of a binding can change what a run does; delivery's steps in between cannot."""
+    if old is None or new is None or old.metadata.generation != new.metadata.generation:
+        return True
+    if old.metadata.is_deleting != new.metadata.is_deleting or is_finished(old) != is_finished(new):
+        return True
+    before = find_condition(conditions_of(old), ROLLOUT_STARTED)
+    return before != find_condition(conditions_of(new), ROLLOUT_STARTED)
 
 
 # --- handing over ---------------------------------------------------------------------------------------------
@@ -252,16 +295,14 @@ def _stamped(binding: Binding, run: Run, generation: int, now: datetime) -> list
     return [msgspec.to_builtins(said) for said in (stamp, *others)]
 
 
-def preempted_text(seen: Seen, cluster: str, stage: str, binding: Binding) -> str:
+def preempted_text(cluster: str, stage: str, binding: Binding, rival: str) -> str:
     """R-RIVAL-4: what a preempted run says; the other run is named when it is known."""
     text = (
-        "failed to process the request due to a client error: "
-        f"the binding of the updating cluster `{cluster}` in the stage `{stage}` is not up-to-date with the "
-        f"desired status, please check the status of binding `{_path(binding)}` and see if there is a "
+        f"{CLIENT_ERROR}the binding of the updating cluster `{cluster}` in the stage `{stage}` is not up-to-date "
+        f"with the desired status, please check the status of binding `{_path(binding)}` and see if there is a "
         "concurrent updateRun referencing the same placement and updating the same cluster"
     )
-    rival = rival_of(binding, seen)
-    return f"{text}: it was moved by updateRun `{rival.name}`" if rival else text
+    return f"{text}: it was moved by updateRun `{rival}`" if rival else text
 
 
 def _path(binding: Binding) -> str:

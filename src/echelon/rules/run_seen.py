@@ -7,19 +7,18 @@ cache and never changed.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from datetime import timedelta
+from datetime import datetime, timedelta
 from typing import Any
 
 import msgspec
 
 from echelon.api.binding import Binding
 from echelon.api.cluster import MemberCluster
+from echelon.api.override import OverrideSnapshot
 from echelon.api.placement import Placement
 from echelon.api.scope import Scope
 from echelon.api.snapshot import PolicySnapshot, ResourceSnapshot
 from echelon.api.staged import Approval, Run, RunStatus, Strategy
-from echelon.rules.override import ClusterOverrides
-from echelon.rules.plan import Action
 
 DEFAULT_STUCK_AFTER = timedelta(minutes=5)  # the contract's threshold; a flag of the hub agent
 
@@ -54,26 +53,12 @@ class Options(msgspec.Struct, frozen=True, kw_only=True):
     stuck_after: timedelta = DEFAULT_STUCK_AFTER
 
 
-class Latest(msgspec.Struct, frozen=True, kw_only=True):
-    """The newest resource snapshot of a placement, as of now.
-
-    `steps` are the writes that create it, empty when the existing one still describes the resources; `resources`
-    is its content. `problem` is the author's error that makes a snapshot impossible; `wait` says why nothing
-    can be said yet.
-    """
-
-    index: str = ""
-    steps: tuple[tuple[Action, ...], ...] = ()
-    resources: tuple[dict[str, Any], ...] = ()
-    problem: str = ""
-    wait: str = ""
-
-
 class Seen(msgspec.Struct, frozen=True, kw_only=True):
     """The state a decision depends on.
 
-    `status` is what the run's status is to be taken for; it differs from `run.status` only while a status
-    write is held back (see `rollout.py`). `latest` and `overrides` are filled only until the run is initialized.
+    What the placement selects (`resources`, or the author's error) and the override snapshots are filled only until
+    the run is initialized. `rivals` are the other runs of the placement by name. `written_at` is when this process
+    last wrote the run's status, if it did: it paces writes and nothing else.
     """
 
     scope: Scope
@@ -85,17 +70,18 @@ class Seen(msgspec.Struct, frozen=True, kw_only=True):
     clusters: Mapping[str, MemberCluster] = {}
     approvals: Mapping[str, Approval] = {}
     snapshots: Sequence[ResourceSnapshot] = ()
-    latest: Latest | None = None
-    overrides: Mapping[str, ClusterOverrides] = {}
-    override_problem: str = ""
+    resources: Sequence[Mapping[str, Any]] | None = None
+    selection_problem: str = ""
+    cluster_overrides: Sequence[OverrideSnapshot] = ()
+    namespaced_overrides: Sequence[OverrideSnapshot] = ()
     rivals: Mapping[str, Run] = {}
     options: Options = Options()
-    held: RunStatus | None = None
+    written_at: datetime | None = None
 
     @property
     def status(self) -> RunStatus:
-        """The run's status: the one held back if there is one, else as stored."""
-        return self.held or self.run.status or RunStatus()
+        """The run's status; an empty one before the first write."""
+        return self.run.status or RunStatus()
 
     def path(self, name: str) -> str:
         """Write a name of the run's scope as error texts do: `namespace/name`, or `/name`."""

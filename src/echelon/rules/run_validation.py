@@ -138,7 +138,7 @@ def max_concurrency(value: IntOrString, cluster_count: int) -> int:
     return max(1, cluster_count * int(digits) // 100)
 
 
-def find_stage(seen: Seen, status: RunStatus, scheduled: Scheduled) -> int:
+def find_stage(status: RunStatus, scheduled: Scheduled) -> int:
     """R-VALID-3: the index of the stage to work on; the number of stages for the delete stage; -1 when all is done."""
     updating, last_finished = -1, -1
     for index, stage in enumerate(status.stages_status):

@@ -1,9 +1,8 @@
-"""Makes the plan of a run: which clusters, in which stages, in which order, and which version they get.
+"""Which clusters a run is about, in which stages, in which order.
 
-Theory. A plan is made once, from the placement, the scheduler's latest decision (policy snapshot and bindings),
-the strategy and the labels of the member clusters, in that order. Each step fills a part of the status; the first
-that fails ends initialization for good, and what was filled so far stays visible beside the error. The same
-functions plan again on every later look, so that `run_validation.py` can tell whether the plan still holds.
+Theory. Read from the placement, the scheduler's latest decision (policy snapshot and bindings), the strategy and the
+labels of the member clusters, in that order. `run_plan.py` does it once to make the plan; the same functions plan
+again on every later look, so that `run_validation.py` can tell whether the plan still holds.
 
 Never looks at how far the run is, never picks clusters itself, never waits: a missing piece that the scheduler
 will bring by itself raises NotYet.
@@ -23,11 +22,9 @@ from echelon.api.cluster import MemberCluster
 from echelon.api.conditions import is_true_at
 from echelon.api.names import (
     ANNOTATION_NUMBER_OF_CLUSTERS,
-    ANNOTATION_RESOURCE_HASH,
     DELETE_STAGE_NAME,
     LABEL_IS_LATEST_SNAPSHOT,
     LABEL_POLICY_INDEX,
-    LABEL_RESOURCE_INDEX,
     LABEL_TRUE,
     ApplyType,
     BindingState,
@@ -38,10 +35,9 @@ from echelon.api.names import (
     approval_name,
 )
 from echelon.api.placement import ApplyStrategy, RolloutStrategy, ServerSideApplyConfig
-from echelon.api.snapshot import PolicySnapshot, ResourceSnapshot
+from echelon.api.snapshot import PolicySnapshot
 from echelon.api.staged import (
     ClusterStatus,
-    RunStatus,
     Stage,
     StageStatus,
     StageTask,
@@ -50,12 +46,11 @@ from echelon.api.staged import (
 )
 from echelon.rules.durations import parse_duration, render_duration
 from echelon.rules.labels import InvalidSelector, check, matches
-from echelon.rules.override import ClusterOverrides
 from echelon.rules.run_seen import CLIENT_ERROR, INVALID, UNEXPECTED, Abort, NotYet, Seen
 
 MAX_LISTED_CLUSTERS = 10  # of clusters without a stage: enough to see the pattern, short enough to read
 MAX_SORT_VALUE = 2**63 - 1  # a label that sorts is a 64-bit number
-_INTEGER = re.compile(r"[+-]?[0-9]+", re.ASCII)
+INTEGER = re.compile(r"[+-]?[0-9]+", re.ASCII)
 
 
 class Misplaced(ValueError):
@@ -265,7 +260,7 @@ def plan_stage(
 
 def _sort_value(cluster: MemberCluster, key: str) -> int:
     text = cluster.metadata.labels.get(key, "")
-    if not _INTEGER.fullmatch(text):
+    if not INTEGER.fullmatch(text):
         cause = "invalid syntax"
     elif not -MAX_SORT_VALUE - 1 <= int(text) <= MAX_SORT_VALUE:
         cause = "value out of range"
@@ -319,127 +314,3 @@ def plan_delete_stage(scheduled: Scheduled) -> StageStatus:
         stage_name=DELETE_STAGE_NAME,
         clusters=tuple(ClusterStatus(cluster_name=name) for name in sorted(scheduled.leaving)),
     )
-
-
-# --- the version ----------------------------------------------------------------------------------------------
-def choose_snapshot(seen: Seen) -> ResourceSnapshot | None:
-    """R-INIT-6: the snapshot an index names; None when the run takes whatever is latest."""
-    index = seen.run.spec.resource_snapshot_index
-    if not index:
-        return None
-    if not _INTEGER.fullmatch(index) or int(index) < 0:
-        raise Abort(
-            f"{INVALID}{CLIENT_ERROR}invalid resource snapshot index `{index}` provided, "
-            "expected an integer >= 0"
-        )
-    placement = seen.path(seen.run.spec.placement_name)
-    found = [
-        snapshot for snapshot in seen.snapshots if snapshot.metadata.labels.get(LABEL_RESOURCE_INDEX) == index
-    ]
-    if not found:
-        raise Abort(
-            f"{INVALID}{CLIENT_ERROR}no resourceSnapshots with index `{int(index)}` found for placement `{placement}`"
-        )
-    for snapshot in found:
-        if is_master(snapshot):
-            return snapshot
-    raise Abort(f"{INVALID}{UNEXPECTED}no master resourceSnapshot found for placement `{placement}`")
-
-
-def is_master(snapshot: ResourceSnapshot) -> bool:
-    """Whether a snapshot is the first of its group."""
-    return bool(snapshot.metadata.annotations.get(ANNOTATION_RESOURCE_HASH))
-
-
-def _version(seen: Seen) -> str:
-    """R-INIT-7: without an index, the resources as they are now; a stale snapshot is never used."""
-    chosen = choose_snapshot(seen)
-    if chosen is not None:
-        return chosen.metadata.labels[LABEL_RESOURCE_INDEX]
-    latest = seen.latest
-    if latest is None or latest.wait:
-        raise NotYet(latest.wait if latest else "the latest resource snapshot is not known yet")
-    if latest.problem:
-        raise Abort(f"{INVALID}{latest.problem}")
-    return latest.index
-
-
-def _with_overrides(
-    stages: tuple[StageStatus, ...], overrides: Mapping[str, ClusterOverrides]
-) -> tuple[StageStatus, ...]:
-    """R-INIT-8: overrides are computed once and recorded per cluster."""
-    if not overrides:
-        return stages
-
-    def with_own(entry: ClusterStatus) -> ClusterStatus:
-        own = overrides.get(entry.cluster_name)
-        if own is None:
-            return entry
-        return msgspec.structs.replace(
-            entry,
-            resource_override_snapshots=own.namespaced,
-            cluster_resource_override_snapshots=own.cluster,
-        )
-
-    return tuple(
-        msgspec.structs.replace(stage, clusters=tuple(with_own(entry) for entry in stage.clusters))
-        for stage in stages
-    )
-
-
-# --- the whole ------------------------------------------------------------------------------------------------
-@dataclass(slots=True)
-class Draft:
-    """A status being filled; what is filled stays, also when a later step fails."""
-
-    scheduled: Scheduled = field(default_factory=Scheduled)
-    strategy: StrategySpec | None = None
-    stages: list[StageStatus] = field(default_factory=list)
-    delete_stage: StageStatus | None = None
-    version: str = ""
-
-    def status(self) -> RunStatus:
-        """Return what is filled."""
-        return RunStatus(
-            policy_snapshot_index_used=self.scheduled.policy_index,
-            policy_observed_cluster_count=self.scheduled.cluster_count,
-            resource_snapshot_index_used=self.version,
-            applied_strategy=self.scheduled.applied,
-            staged_update_strategy_snapshot=self.strategy,
-            stages_status=tuple(self.stages),
-            deletion_stage_status=self.delete_stage,
-        )
-
-
-def plan_run(seen: Seen) -> tuple[RunStatus, str]:
-    """Make the plan: the status without conditions, and the error that ended it ("" when it is whole)."""
-    draft = Draft()
-    try:
-        _fill(seen, draft)
-    except Abort as error:
-        return draft.status(), error.text
-    status = draft.status()
-    return (
-        msgspec.structs.replace(status, stages_status=_with_overrides(status.stages_status, seen.overrides)),
-        "",
-    )
-
-
-def _fill(seen: Seen, draft: Draft) -> None:
-    scheduled = draft.scheduled
-    read_placement(seen, scheduled)
-    policy = read_policy(seen, scheduled)
-    require_scheduled(policy)
-    read_bindings(seen, policy, scheduled)
-    strategy_path = seen.path(seen.run.spec.strategy_name)
-    if seen.strategy is None:
-        raise Abort(f"{INVALID}{CLIENT_ERROR}referenced updateStrategy not found: `{strategy_path}`")
-    draft.strategy = stored_strategy(seen.strategy.spec)
-    try:
-        plan_stages(seen.strategy.spec, strategy_path, seen, scheduled, draft.stages)
-    except Misplaced as error:
-        raise Abort(f"{INVALID}{CLIENT_ERROR}{error}") from error
-    draft.delete_stage = plan_delete_stage(scheduled)
-    draft.version = _version(seen)
-    if seen.override_problem:
-        raise Abort(f"{INVALID}{seen.override_problem}")

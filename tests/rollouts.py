@@ -1,0 +1,338 @@
+"""What staged runs need around them, made by hand on the in-process hub: members, a placement, the scheduler's
+decision, snapshots, a strategy; and a delivery that only says what it would have done.
+
+    stage = Rollout(world, scope)
+    await stage.begin(clusters={"m1": {"env": "canary"}}, stages=[{"name": "canary", "labelSelector": {}}])
+    await stage.run("r1")
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from datetime import datetime, timedelta
+from typing import Any
+
+from msgspec import to_builtins
+
+from echelon.api import names
+from echelon.api.builtin import NAMESPACES
+from echelon.api.conditions import find_condition, is_true_at
+from echelon.api.meta import timestamp
+from echelon.api.own import MEMBER_CLUSTERS
+from echelon.api.scope import Key, Scope
+from echelon.client.base import Client
+from echelon.client.cache import Cache
+from echelon.controllers.staged import StagedRuns
+from echelon.rules.plan import NOTHING, Patch, Plan, ref_of
+from echelon.rules.run_cluster import conditions_of
+from echelon.rules.run_phases import RunPhase, run_phase
+from echelon.rules.run_seen import Options
+from echelon.rules.select import Selected
+from echelon.runtime.controller import each, own_key
+from tests.world import World, member_cluster, namespace
+
+NAMESPACE = "work"
+POLICY_HASH = "aGFzaA=="
+STEPS = (
+    ("Overridden", "NoOverrideSpecified"),
+    ("WorkSynchronized", "AllWorkSynced"),
+    ("Applied", "AllWorkHaveBeenApplied"),
+    ("Available", "AllWorkAreAvailable"),
+)
+
+
+class PretendSelection:
+    """Selects what the test says."""
+
+    def __init__(self) -> None:
+        self.manifests: list[dict[str, Any]] = [config_map("v1")]
+        self.problem: Exception | None = None
+
+    async def select(self, scope: Scope, placement: Any) -> Selected:
+        if self.problem:
+            raise self.problem
+        return Selected(manifests=tuple(self.manifests))
+
+
+def config_map(content: str) -> dict[str, Any]:
+    return {
+        "apiVersion": "v1",
+        "kind": "ConfigMap",
+        "metadata": {"name": "c", "namespace": NAMESPACE},
+        "data": {"v": content},
+    }
+
+
+class PretendDelivery:
+    """Says about a handed-over binding what delivery would say, at once or after a while, or never."""
+
+    workers = 2
+
+    def __init__(self, cache: Cache, scope: Scope) -> None:
+        self.name = f"pretend delivery {scope.name}"
+        self.scope = scope
+        self.broken: set[str] = set()  # clusters where applying fails
+        self.silent: set[str] = set()  # clusters that never answer
+        self.delays_s: dict[str, float] = {}
+        self.last = ("Available", "AllWorkAreAvailable")
+        self._bindings = cache.store(scope.binding)
+
+    @property
+    def watches(self) -> Sequence[Any]:
+        return (each(self.scope.binding),)
+
+    async def load(self, key: Key) -> Any | None:
+        return self._bindings.get(key.name, key.namespace)
+
+    def decide(self, binding: Any, now: datetime) -> Plan:
+        cluster, generation = binding.spec.target_cluster, binding.metadata.generation
+        conditions = conditions_of(binding)
+        if binding.spec.state != names.BindingState.BOUND or cluster in self.silent:
+            return NOTHING
+        if not is_true_at(conditions, "RolloutStarted", generation):
+            return NOTHING
+        steps = (
+            [*STEPS[:2], ("Applied", "ApplyFailed")] if cluster in self.broken else [*STEPS[:3], self.last]
+        )
+        kind, reason = steps[-1]
+        said = find_condition(conditions, kind)
+        if said is not None and (said.reason, said.observed_generation) == (reason, generation):
+            return NOTHING
+        started = find_condition(conditions, "RolloutStarted")
+        due = started.last_transition_time + timedelta(seconds=self.delays_s.get(cluster, 0.0))
+        if now < due:
+            return Plan(wake_at=due)
+        told = [to_builtins(started)]
+        for type_, why in steps:
+            status = "False" if why == "ApplyFailed" else "True"
+            told.append(
+                {
+                    "type": type_,
+                    "status": status,
+                    "reason": why,
+                    "message": "",
+                    "observedGeneration": generation,
+                    "lastTransitionTime": to_builtins(timestamp(now)),
+                }
+            )
+        patch = Patch(ref=ref_of(self.scope.binding, binding), body={}, status={"conditions": told})
+        return Plan(steps=((patch,),))
+
+    def again(self, w: World, *clusters: str) -> None:
+        """Look at clusters again after the test has changed its mind about them."""
+        for manager in w.managers:
+            for loop in manager.loops:
+                if loop.controller is self:
+                    for binding in self._bindings.all():
+                        if not clusters or binding.spec.target_cluster in clusters:
+                            loop.queue.add(own_key(binding))
+
+
+class Rollout:
+    """One placement and its surroundings."""
+
+    def __init__(self, w: World, scope: Scope, placement: str = "p") -> None:
+        self.w = w
+        self.scope = scope
+        self.placement = placement
+        self.selection = PretendSelection()
+        self.delivery: PretendDelivery | None = None
+        self.client: Client = w.client()
+        self.namespace = NAMESPACE if scope.namespaced else None
+
+    # making
+
+    def meta(self, name: str, **more: Any) -> dict[str, Any]:
+        return {"name": name, **({"namespace": self.namespace} if self.namespace else {}), **more}
+
+    def body(self, resource: Any, name: str, spec: Mapping[str, Any], **meta: Any) -> dict[str, Any]:
+        return {
+            "apiVersion": resource.api_version,
+            "kind": resource.kind,
+            "metadata": self.meta(name, **meta),
+            "spec": dict(spec),
+        }
+
+    async def create(self, resource: Any, name: str, spec: Mapping[str, Any], **meta: Any) -> Any:
+        return await self.client.create(resource, self.body(resource, name, spec, **meta), self.namespace)
+
+    async def status(self, resource: Any, name: str, status: Mapping[str, Any]) -> Any:
+        return await self.client.patch(
+            resource, name, self.namespace, {"status": dict(status)}, subresource="status"
+        )
+
+    async def begin(
+        self,
+        clusters: Mapping[str, Mapping[str, str]],
+        stages: Sequence[Mapping[str, Any]],
+        *,
+        install: bool = True,
+        policy: Mapping[str, Any] | None = None,
+        leaving: Iterable[str] = (),
+        apply: Mapping[str, Any] | None = None,
+        snapshots: int = 1,
+    ) -> None:
+        """Make everything but the run."""
+        if install:
+            await self.w.install()
+            await self.client.create(NAMESPACES, namespace(NAMESPACE))
+        leaving = list(leaving)
+        for name, labels in clusters.items():
+            if not await self._exists(name):
+                await self.client.create(MEMBER_CLUSTERS, member_cluster(name, **labels))
+        strategy: dict[str, Any] = {"type": "External"}
+        if apply:
+            strategy["applyStrategy"] = dict(apply)
+        selector = {"group": "", "version": "v1", "kind": "ConfigMap"}
+        if not self.scope.namespaced:
+            selector = {"group": "", "version": "v1", "kind": "Namespace", "name": NAMESPACE}
+        spec: dict[str, Any] = {"resourceSelectors": [selector], "strategy": strategy}
+        if policy:
+            spec["policy"] = dict(policy)
+        await self.create(self.scope.placement, self.placement, spec)
+        await self.policy_snapshot(0, policy)
+        for name in clusters:
+            await self.binding(name, state="Unscheduled" if name in leaving else "Scheduled")
+        for index in range(snapshots):
+            await self.snapshot(index, latest=index == snapshots - 1)
+        await self.strategy("s", stages)
+
+    async def _exists(self, cluster: str) -> bool:
+        return any(item.name == cluster for item in (await self.client.list(MEMBER_CLUSTERS)).items)
+
+    async def policy_snapshot(
+        self,
+        index: int,
+        policy: Mapping[str, Any] | None = None,
+        *,
+        latest: bool = True,
+        scheduled: str = "True",
+    ) -> None:
+        name = names.policy_snapshot_name(self.placement, index)
+        annotations = {names.ANNOTATION_CRP_GENERATION: "1"}
+        if policy and policy.get("placementType") == "PickN":
+            annotations[names.ANNOTATION_NUMBER_OF_CLUSTERS] = str(policy["numberOfClusters"])
+        spec: dict[str, Any] = {"policyHash": POLICY_HASH}
+        if policy:
+            spec["policy"] = {key: value for key, value in policy.items() if key != "numberOfClusters"}
+            if policy.get("placementType") == "PickN":
+                spec["policy"]["numberOfClusters"] = policy["numberOfClusters"]
+        labels = {
+            names.LABEL_PARENT_CRP: self.placement,
+            names.LABEL_POLICY_INDEX: str(index),
+            names.LABEL_IS_LATEST_SNAPSHOT: "true" if latest else "false",
+        }
+        await self.create(self.scope.policy_snapshot, name, spec, labels=labels, annotations=annotations)
+        await self.status(
+            self.scope.policy_snapshot,
+            name,
+            {"observedCRPGeneration": 1, "conditions": [self.condition("Scheduled", scheduled)]},
+        )
+
+    def condition(self, type_: str, status: str = "True", generation: int = 1, **more: Any) -> dict[str, Any]:
+        return {
+            "type": type_,
+            "status": status,
+            "reason": more.pop("reason", type_),
+            "message": "",
+            "observedGeneration": generation,
+            "lastTransitionTime": to_builtins(timestamp(self.w.now())),
+            **more,
+        }
+
+    async def binding(self, cluster: str, state: str = "Scheduled", policy: int = 0, **meta: Any) -> None:
+        spec = {
+            "state": state,
+            "resourceSnapshotName": "",
+            "schedulingPolicySnapshotName": names.policy_snapshot_name(self.placement, policy),
+            "targetCluster": cluster,
+            "clusterDecision": {"clusterName": cluster, "selected": True, "reason": "picked"},
+        }
+        labels = {names.LABEL_PARENT_CRP: self.placement}
+        await self.create(self.scope.binding, self.binding_name(cluster), spec, labels=labels, **meta)
+
+    def binding_name(self, cluster: str) -> str:
+        return names.binding_name(self.placement, cluster, "00000000")
+
+    async def snapshot(self, index: int, *, latest: bool = True, **annotations: str) -> None:
+        labels = {
+            names.LABEL_PARENT_CRP: self.placement,
+            names.LABEL_RESOURCE_INDEX: str(index),
+            names.LABEL_IS_LATEST_SNAPSHOT: "true" if latest else "false",
+        }
+        notes = {
+            names.ANNOTATION_RESOURCE_HASH: f"hash-{index}",
+            names.ANNOTATION_NUMBER_OF_RESOURCE_SNAPSHOTS: "1",
+            names.ANNOTATION_NUMBER_OF_ENVELOPED_OBJECT: "0",
+            **annotations,
+        }
+        name = names.resource_snapshot_name(self.placement, index)
+        spec = {"selectedResources": [config_map(f"v{index}")]}
+        await self.create(self.scope.resource_snapshot, name, spec, labels=labels, annotations=notes)
+
+    async def strategy(self, name: str, stages: Sequence[Mapping[str, Any]]) -> None:
+        await self.create(self.scope.strategy, name, {"stages": list(stages)})
+
+    async def run(
+        self, name: str = "r", *, index: str | None = "0", state: str = "Run", strategy: str = "s"
+    ) -> None:
+        spec = {"placementName": self.placement, "stagedRolloutStrategyName": strategy, "state": state}
+        if index is not None:
+            spec["resourceSnapshotIndex"] = index
+        await self.create(self.scope.run, name, spec)
+
+    # acting as people do
+
+    async def set_state(self, state: str, name: str = "r") -> None:
+        await self.client.patch(self.scope.run, name, self.namespace, {"spec": {"state": state}})
+
+    async def approve(self, name: str, status: str = "True", generation: int | None = None) -> None:
+        request = await self.client.get(self.scope.approval, name, self.namespace)
+        generation = request.metadata.generation if generation is None else generation
+        held = [
+            to_builtins(said)
+            for said in (request.status.conditions if request.status else ())
+            if said.type != "Approved"
+        ]
+        said = self.condition("Approved", status, generation, reason="lgtm")
+        await self.status(self.scope.approval, name, {"conditions": [*held, said]})
+
+    # looking
+
+    async def start(self, options: Options | None = None, client: Client | None = None) -> None:
+        """Start the controllers."""
+
+        def controllers(manager: Any) -> list[Any]:
+            self.delivery = self.delivery or PretendDelivery(manager.cache, self.scope)
+            return [self.runs(manager, options), self.delivery]
+
+        await self.w.start(controllers, client)
+
+    def runs(self, manager: Any, options: Options | None = None) -> StagedRuns:
+        return StagedRuns(manager.cache, self.scope, options, selection=self.selection)
+
+    async def get(self, name: str = "r") -> Any:
+        return await self.client.get(self.scope.run, name, self.namespace)
+
+    async def phase(self, name: str = "r") -> RunPhase:
+        run = await self.get(name)
+        return run_phase(run.status.conditions if run.status else ())
+
+    async def reaches(self, phase: RunPhase, name: str = "r", within_s: float = 600.0) -> Any:
+        async def is_there() -> bool:
+            return await self.phase(name) is phase
+
+        await self.w.until(is_there, within_s)
+        return await self.get(name)
+
+    async def get_binding(self, cluster: str) -> Any:
+        return await self.client.get(self.scope.binding, self.binding_name(cluster), self.namespace)
+
+    async def version_of(self, cluster: str) -> str:
+        return (await self.get_binding(cluster)).spec.resource_snapshot_name
+
+    async def request(self, name: str) -> Any:
+        return await self.client.get(self.scope.approval, name, self.namespace)
+
+    async def requests(self) -> list[str]:
+        return sorted(item.name for item in (await self.client.list(self.scope.approval)).items)
