@@ -14,6 +14,7 @@ label of a cluster that appears) bring the next look, never a timer.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Mapping, Sequence
 from datetime import datetime, timedelta
 from functools import cache
@@ -60,6 +61,10 @@ from echelon.rules.work_generation_content import (
 
 DELETION_WAIT = timedelta(seconds=30)
 """How long a deleted binding waits for its Works to be gone: a silent member must not hold up the hub for ever."""
+
+
+# API servers quote what they refuse; an object may hold secrets and does not belong into a status
+_QUOTED_OBJECT = re.compile(r"Invalid value: (\"\{.*\}\"|\{.*\}|\"\[.*\]\"|\[.*\])", re.DOTALL)
 
 
 class Options(msgspec.Struct, frozen=True, kw_only=True):
@@ -221,7 +226,8 @@ def explain(seen: Seen, refusal: str, now: datetime) -> Plan:
     """Say in the binding's status that the API server refused to write its Works."""
     if seen.binding.metadata.is_deleting or _not_ours(seen):
         return NOTHING
-    return _plan(seen, [], binding_status.not_synchronized(seen.binding, refusal), "", now)
+    shown = _QUOTED_OBJECT.sub("Invalid value: (not shown)", refusal)
+    return _plan(seen, [], binding_status.not_synchronized(seen.binding, shown), "", now)
 
 
 def _is_news(action: Action) -> bool:
