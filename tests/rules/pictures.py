@@ -35,8 +35,8 @@ from echelon.api.staged import (
     StrategySpec,
 )
 from echelon.rules.run_phases import ClusterPhase, Moment, RunPhase, StagePhase, TaskPhase, mark
-from echelon.rules.run_seen import Seen
 from echelon.rules.run_plan import plan_run
+from echelon.rules.run_seen import Seen
 
 NOW = datetime(2026, 3, 1, 12, 0, tzinfo=UTC)
 AT = Moment(NOW, 1)

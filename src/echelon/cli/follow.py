@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-from collections.abc import AsyncIterator
+from collections.abc import AsyncGenerator
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING
 
@@ -48,7 +48,7 @@ def in_trouble(shown: RunView) -> list[str]:
     ]
 
 
-async def follow(hub: Hub, ref: Ref, tick_s: float | None = None) -> AsyncIterator[RunView]:
+async def follow(hub: Hub, ref: Ref, tick_s: float | None = None) -> AsyncGenerator[RunView, None]:
     """Yield a view at once, then one for every change (and, with `tick_s`, one as time goes by)."""
     from echelon.client.cache import Cache
     from echelon.views.run import view

@@ -9,17 +9,18 @@ import json
 import locale
 import os
 import sys
-from collections.abc import Sequence
-from typing import Any
+from collections.abc import Callable, Sequence
+from typing import Any, TypeVar
 
 import click
 
+F = TypeVar("F", bound=Callable[..., Any])
 DEFAULT_WIDTH = 80
 MIN_WIDTH = 40
 FORMATS = ("json", "yaml", "name", "wide")
 
 
-def output_option(*formats: str) -> Any:
+def output_option(*formats: str) -> Callable[[F], F]:
     """Add -o with the given formats."""
     listed = formats or FORMATS
     return click.option("-o", "--output", type=click.Choice(listed), help="Output format.")

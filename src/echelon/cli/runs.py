@@ -34,7 +34,7 @@ def runs(namespace: str | None, everywhere: bool, watch: bool, output: str | Non
     async def once(reached: Hub) -> None:
         from echelon.cli.lookup import Lists
 
-        views = await _views(Lists(reached.client), wanted)
+        views = await views_of(Lists(reached.client), wanted)
         _print(views, output, everywhere=everywhere)
 
     async def on(reached: Hub) -> None:
@@ -52,7 +52,8 @@ def places(namespace: str | None, *, everywhere: bool) -> list[tuple[Scope, str 
     return [(NAMESPACED, namespace)] if namespace else [(CLUSTER, None)]
 
 
-async def _views(reader: Reader, wanted: Sequence[tuple[Scope, str | None]]) -> list[RunView]:
+async def views_of(reader: Reader, wanted: Sequence[tuple[Scope, str | None]]) -> list[RunView]:
+    """Look at every run of some places."""
     from echelon.cli.lookup import all_seen
     from echelon.views.run import view
 
@@ -114,7 +115,7 @@ async def _watch(
     from echelon.cli.screen import Screen, live
     from echelon.client.cache import Cache
 
-    await _views(Lists(hub.client), wanted)  # says what may not be read
+    await views_of(Lists(hub.client), wanted)  # says what may not be read
     cache = Cache(hub.client)
     changed = asyncio.Event()
     reader = Follows(cache, changed.set)
@@ -126,7 +127,7 @@ async def _watch(
         with stack:
             while True:
                 changed.clear()
-                lines = _rows(await _views(reader, wanted), is_wide=output == "wide", everywhere=everywhere)
+                lines = _rows(await views_of(reader, wanted), is_wide=output == "wide", everywhere=everywhere)
                 if is_terminal():
                     width = look_of().width
                     screen.draw([line[:width] for line in lines])

@@ -17,7 +17,7 @@ import click
 
 from echelon.cli.connect import Hub, hub_options, namespace_option, with_hub
 from echelon.cli.duration import Duration
-from echelon.cli.output import is_terminal, look_of, output_option, print_data, say
+from echelon.cli.output import is_terminal, output_option, print_data, say
 from echelon.cli.serve import DATA, service_status
 
 if TYPE_CHECKING:
@@ -29,7 +29,7 @@ HELP = "keys: a approve · s stop or resume · d diagnosis · ↑↓ scroll · q
 TICK_S = 1.0  # in a terminal the clock goes on showing
 
 
-class Until(click.ParamType):
+class Until(click.ParamType[str]):
     """done, approval, or stage=NAME."""
 
     name = "done|approval|stage=NAME"
@@ -222,6 +222,3 @@ def _sandbox(data: Path | None, output: str | None) -> None:
         click.echo(f"running: {held['server']} (pid {held['pid']}, since {held['started']})")
         click.echo(f"  export KUBECONFIG={held['kubeconfig']}")
         click.echo("  echelon clusters    echelon runs -A    echelon down")
-
-
-__all__ = ["look_of", "status", "watch"]

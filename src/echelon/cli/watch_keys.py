@@ -89,7 +89,8 @@ class Watcher:
         return True
 
     async def _ask(self, key: str) -> None:
-        from echelon.cli.change import approve_prompt, state_prompt
+        from echelon.cli.approve import approve_prompt
+        from echelon.cli.change import state_prompt
 
         assert self.view is not None
         try:

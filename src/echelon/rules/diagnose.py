@@ -48,7 +48,7 @@ def diagnose(
     if not cluster:
         spotted += spot_run(seen, status, now)
     words = run_words(seen)
-    findings = [_tell(group, words) for group in _grouped(spotted)]
+    findings = [finding_of(group, words) for group in _grouped(spotted)]
     return tuple(sorted(findings, key=lambda finding: (BLAME[finding.cause], -len(finding.clusters))))
 
 
@@ -67,7 +67,8 @@ def _grouped(spotted: Iterable[Spotted]) -> Iterable[list[Spotted]]:
     return groups.values()
 
 
-def _tell(group: list[Spotted], run: dict[str, str]) -> Finding:
+def finding_of(group: list[Spotted], run: dict[str, str]) -> Finding:
+    """Word one cause for all it concerns; `run` holds the words that are always there."""
     first = group[0]
     cause = CAUSES[first.cause]
     clusters = tuple(sorted({one.cluster for one in group if one.cluster}))

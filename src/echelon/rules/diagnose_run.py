@@ -33,6 +33,7 @@ from echelon.rules.run_seen import Abort, NotYet, Seen
 from echelon.rules.run_validation import check_plan
 from echelon.rules.stages import Scheduled, read_bindings, read_placement, read_policy
 
+STATE_REASON = "echelon.dev/state-reason"  # on a run: who told it to start, stop or go on, and why
 SILENT_AFTER = timedelta(seconds=30)  # an engine that runs looks at a new run at once
 _ACTIVE = frozenset({RunPhase.PROGRESSING, RunPhase.WAITING, RunPhase.STUCK, RunPhase.STOPPING})
 
@@ -310,7 +311,8 @@ def _stopped(seen: Seen, status: RunStatus) -> Spotted:
         (found := find_condition(entry.conditions, SUCCEEDED)) is not None and found.status == TRUE
         for entry in entries
     )
-    words = {"detail": "", "done": str(done), "total": str(len(entries))}
+    told = seen.run.metadata.annotations.get(STATE_REASON, "")
+    words = {"detail": f" by {told}" if told else "", "done": str(done), "total": str(len(entries))}
     return Spotted(cause="stopped", words=words, evidence=_evidence(seen, status, PROGRESSING))
 
 

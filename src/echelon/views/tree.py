@@ -261,7 +261,7 @@ def wrapped(text: str, width: int, indent: str = "") -> list[str]:
 def changes(old: RunView | None, new: RunView, at: datetime) -> list[str]:
     """Say what has changed between two looks, one line each; with no earlier look, where the run is."""
     head = f"{at.astimezone():%H:%M:%S} {new.name}"
-    lines = []
+    lines: list[str] = []
     before = {stage.name: stage for stage in old.stages} if old else {}
     for stage in new.stages:
         was = before.get(stage.name)
