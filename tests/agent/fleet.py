@@ -10,6 +10,7 @@ from echelon.agent.agent import Agent, Options
 from echelon.api.builtin import CONFIG_MAPS
 from echelon.api.conditions import find_condition
 from echelon.api.own import APPLIED_WORKS, MEMBER_CLUSTERS, WORKS
+from echelon.api.resource import Resource
 from echelon.client.base import Client
 from echelon.client.errors import NotFound
 from echelon.controllers.membership import Membership
@@ -172,6 +173,34 @@ def job(name: str = "job", space: str = "app", **more: Any) -> dict[str, Any]:
 def secret(name: str = "key", space: str = "app", **data: str) -> dict[str, Any]:
     meta = {"name": name, "namespace": space}
     return {"apiVersion": "v1", "kind": "Secret", "metadata": meta, "type": "Opaque", "data": data}
+
+
+VALVES = Resource("example.com", "v1", "valves", "Valve", namespaced=True)
+
+
+def valve_definition() -> dict[str, Any]:
+    """Define a kind whose size cannot be changed once it is locked, as a Job's template once it runs."""
+    rule = {
+        "rule": "!oldSelf.locked || self.size == oldSelf.size",
+        "message": "a locked valve keeps its size",
+    }
+    fields = {"size": {"type": "integer"}, "locked": {"type": "boolean", "default": False}}
+    spec = {"type": "object", "properties": fields, "x-kubernetes-validations": [rule]}
+    schema = {"openAPIV3Schema": {"type": "object", "properties": {"spec": spec}}}
+    names = {"plural": "valves", "singular": "valve", "kind": "Valve", "listKind": "ValveList"}
+    version = {"name": "v1", "served": True, "storage": True, "schema": schema}
+    return {
+        "apiVersion": "apiextensions.k8s.io/v1",
+        "kind": "CustomResourceDefinition",
+        "metadata": {"name": "valves.example.com"},
+        "spec": {"group": "example.com", "names": names, "scope": "Namespaced", "versions": [version]},
+    }
+
+
+def valve(**spec: Any) -> dict[str, Any]:
+    meta = {"name": "v", "namespace": "app"}
+    body = {"locked": False, **spec}
+    return {"apiVersion": "example.com/v1", "kind": "Valve", "metadata": meta, "spec": body}
 
 
 def details(found: Any) -> list[tuple[str, str | None, str | None]]:

@@ -353,6 +353,9 @@ def _write(task: Task, live: Manifest | None) -> Generator[Ask, Reply, Manifest 
         return _answer((yield Create(body)), "failed to create manifest object: " + _SERVER_SAID)
     locked = strategy.when_to_apply == "IfNotDrifted"
     if is_client_side and annotations_of(body)[LAST_APPLIED]:
+        if read_last_applied(live) is None and _entries(live, "Apply"):
+            # Too big to remember until now: only the server knows what was ours, so it takes away what is dropped.
+            return (yield from _server_side(live, body, locked=locked, force=True))
         return (yield from _merge(task, live, body, locked=locked))
     is_forced = not is_client_side and _wants_force(strategy)
     return (yield from _server_side(live, body, locked=locked, force=is_forced))
@@ -434,11 +437,43 @@ def _without_owners(patch: Manifest) -> Manifest:
 def _server_side(
     live: Manifest, body: Manifest, *, locked: bool, force: bool
 ) -> Generator[Ask, Reply, Manifest | _Failure]:
+    prefix = "failed to apply the manifest object: an error is returned by the API server: "
+    if _entries(live, "Update"):
+        reply = yield Write("merge", _hand_over(live))
+        if isinstance(reply, Refused):
+            return _Failure(prefix + reply.message)
+        live = reply
     managers = {entry.get("manager") for entry in metadata_of(live).get("managedFields") or ()}
     if locked:
         body = with_metadata(body, **_lock(live))
-    prefix = "failed to apply the manifest object: an error is returned by the API server: "
     return _answer((yield Write("apply", body, force or managers <= _OUR_MANAGERS)), prefix)
+
+
+def _entries(live: Manifest, operation: str = "") -> list[Mapping[str, Any]]:
+    """Return the records of the fields that are ours, by how they became ours."""
+    return [
+        entry
+        for entry in metadata_of(live).get("managedFields") or ()
+        if entry.get("manager") == FIELD_MANAGER
+        and not entry.get("subresource")
+        and (not operation or entry.get("operation") == operation)
+    ]
+
+
+def _hand_over(live: Manifest) -> Manifest:
+    """Make all fields that are ours ours by apply, or the server would never take away what we drop."""
+    ours = _entries(live)
+    others = [entry for entry in metadata_of(live)["managedFields"] if entry not in ours]
+    fields: Mapping[str, Any] = {}
+    for entry in ours:
+        fields = _union(fields, entry.get("fieldsV1") or {})
+    one = {**ours[0], "operation": "Apply", "fieldsV1": fields}
+    return {"metadata": {"managedFields": [*others, one], **_lock(live)}}
+
+
+def _union(left: Mapping[str, Any], right: Mapping[str, Any]) -> Mapping[str, Any]:
+    """Join two sets of fields."""
+    return {key: _union(left.get(key) or {}, right.get(key) or {}) for key in dict.fromkeys((*left, *right))}
 
 
 def _lock(live: Manifest) -> dict[str, Any]:
