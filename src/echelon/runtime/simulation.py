@@ -22,6 +22,7 @@ from typing import Any, TypeVar
 T = TypeVar("T")
 
 START = datetime(2026, 1, 1, tzinfo=UTC)
+MIN_JUMP_S = 1e-6
 MAX_STEPS = 50_000_000  # a simulation that runs this long is a livelock
 
 
@@ -76,8 +77,8 @@ class SimulatedLoop(asyncio.SelectorEventLoop):
         return self._simulated_s
 
     def jump(self, seconds: float) -> None:
-        """Move time forward."""
-        self._simulated_s += seconds
+        """Move time forward, at least by what a datetime can tell: a remainder of rounding must not stand still."""
+        self._simulated_s += max(seconds, MIN_JUMP_S)
 
     def run_in_executor(self, executor: Any, func: Callable[..., Any], *args: Any) -> asyncio.Future[Any]:  # type: ignore[override]
         """Run the function at once: a simulation has one thread."""
