@@ -5,6 +5,7 @@ Import the fixtures you need into a test module or its conftest.
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import AsyncIterator
 from pathlib import Path
 
@@ -29,6 +30,15 @@ async def install_crds(client: Client) -> None:
     """Create the contract's CRDs."""
     for crd in contract_crds():
         await client.raw("POST", "/apis/apiextensions.k8s.io/v1/customresourcedefinitions", crd)
+
+
+async def settle(hub: Hub) -> None:
+    """Let the hub's housekeeping finish; virtual or real time, it waits for nothing but itself."""
+    for _ in range(10_000):
+        if hub.housekeeping.idle:
+            return
+        await asyncio.sleep(0)
+    raise AssertionError("the housekeeping does not come to an end")
 
 
 @pytest.fixture

@@ -20,6 +20,7 @@ from echelon.hub.call import MASTERS, Call, Request, Response, User
 from echelon.hub.cluster import CRDS, Cluster
 from echelon.hub.entries import entry_of_row
 from echelon.hub.gotext import quote
+from echelon.hub.housekeeping import Housekeeping
 from echelon.hub.kinds import encode
 from echelon.hub.negotiate import document
 from echelon.hub.route import HUB, Target, route
@@ -55,6 +56,7 @@ class Hub:
         self.authority: Authority | None = None
         self.tokens: dict[str, User] = {}
         self.clusters: dict[str, Cluster] = {}
+        self.housekeeping = Housekeeping(self)
         self.store.base = born_with(self)
         self.store.observers.append(self._observe)
         self.add_cluster(HUB)
@@ -65,9 +67,11 @@ class Hub:
 
     def open(self, folder: Path) -> None:
         """Load the log of a folder and write to it from now on; call on the loop's thread."""
-        from echelon.hub.sqlite import SqliteLog  # noqa: PLC0415 - a hub in memory needs no SQLite
+        from echelon.hub.certificates import Authority  # noqa: PLC0415 - a hub in memory needs neither
+        from echelon.hub.sqlite import SqliteLog  # noqa: PLC0415
 
-        log = SqliteLog(folder, self.store)
+        log = SqliteLog(folder, self.store)  # locks the folder
+        self.authority = Authority.load(folder, self.world.now())
         compacted, revision, rows = log.rows()
         self.store.compacted = compacted
         for rev, cluster, resource, key, gone, body in rows:
@@ -78,9 +82,11 @@ class Hub:
         self.store.revision = self.store.committed = max(self.store.revision, revision)
         self.store.log = log
         log.start()
+        self.housekeeping.scan()
 
     async def close(self) -> None:
         """Finish what was accepted."""
+        self.housekeeping.close()
         self.store.log.close()
 
     def root_certificate(self) -> str:
@@ -151,6 +157,7 @@ class Hub:
             self.clusters[event.table.cluster].access_changed(event)
         elif resource == CRDS:
             self.clusters[event.table.cluster].crd_changed(event)
+        self.housekeeping.observe(event)
 
 
 def wanted(target: Target) -> Attributes:

@@ -21,6 +21,7 @@ class _Meta(msgspec.Struct):
     uid: str = ""
     labels: dict[str, str] | None = None
     ownerReferences: list[_Owner] | None = None  # noqa: N815 - the wire's name
+    deletionTimestamp: str | None = None  # noqa: N815 - the wire's name
 
 
 class _Object(msgspec.Struct):
@@ -35,6 +36,7 @@ def entry_of(key: str, rev: int, body: bytes, metadata: dict[str, Any]) -> Entry
     entry = Entry(key, rev, body)
     entry.labels = metadata.get("labels") or None
     entry.uid = metadata.get("uid", "")
+    entry.ending = bool(metadata.get("deletionTimestamp"))
     owners = metadata.get("ownerReferences")
     if owners:
         entry.owners = tuple(owner["uid"] for owner in owners)
@@ -47,6 +49,7 @@ def entry_of_row(key: str, rev: int, body: bytes) -> Entry:
     meta = _decode(body).metadata
     entry.labels = meta.labels or None
     entry.uid = meta.uid
+    entry.ending = bool(meta.deletionTimestamp)
     if meta.ownerReferences:
         entry.owners = tuple(owner.uid for owner in meta.ownerReferences)
     return entry

@@ -10,7 +10,9 @@ import base64
 from collections.abc import Callable
 from typing import Any
 
+from echelon.hub import crd_status
 from echelon.hub.call import Call
+from echelon.hub.cluster import CRDS
 from echelon.hub.gotext import quote
 from echelon.hub.status import StatusError, invalid, not_found
 
@@ -138,9 +140,14 @@ def _sealed(call: Call, new: Json, old: Json) -> None:
         raise invalid("", call.kind.kind, call.name, causes)
 
 
-ON_CREATE: dict[str, Callable[[Call, Json], None]] = {"/namespaces": _new_namespace, "/secrets": _secret}
+ON_CREATE: dict[str, Callable[[Call, Json], None]] = {
+    "/namespaces": _new_namespace,
+    "/secrets": _secret,
+    CRDS: crd_status.born,
+}
 ON_UPDATE: dict[str, Callable[[Call, Json, Json], None]] = {
     "/namespaces": _changed_namespace,
     "/secrets": _changed_secret,
     "/configmaps": _sealed,
+    CRDS: crd_status.changed,
 }

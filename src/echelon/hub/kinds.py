@@ -140,12 +140,14 @@ encode = msgspec.json.Encoder().encode
 class Catalog:
     """The kinds one logical cluster serves."""
 
-    __slots__ = ("_by_kind", "_by_path", "_shared", "version")
+    __slots__ = ("_by_kind", "_by_path", "_by_resource", "_indexed", "_shared", "version")
 
     def __init__(self, kinds: Iterable[Kind] = (), shared: Catalog | None = None) -> None:
         self._shared = shared
         self._by_path: dict[tuple[str, str, str], Kind] = {}
         self._by_kind: dict[tuple[str, str, str], Kind] = {}
+        self._by_resource: dict[str, Kind] = {}
+        self._indexed = -1
         self.version = 0
         for kind in kinds:
             self.add(kind)
@@ -186,10 +188,11 @@ class Catalog:
 
     def by_resource(self, resource: str) -> Kind | None:
         """Return any version of a stored resource, its storage version if served."""
-        best: Kind | None = None
-        for kind in self.all():
-            if kind.resource == resource:
-                if kind.api_version == kind.storage_version:
-                    return kind
-                best = best or kind
-        return best
+        version = self.version + (self._shared.version if self._shared is not None else 0)
+        if self._indexed != version:
+            self._indexed = version
+            self._by_resource = {}
+            for kind in self.all():
+                if kind.api_version == kind.storage_version or kind.resource not in self._by_resource:
+                    self._by_resource[kind.resource] = kind
+        return self._by_resource.get(resource)

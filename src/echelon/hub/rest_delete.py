@@ -10,13 +10,15 @@ from __future__ import annotations
 from datetime import timedelta
 from typing import Any
 
+from echelon.hub import crd_status
 from echelon.hub.call import Call, Response
+from echelon.hub.cluster import CRDS
 from echelon.hub.entries import entry_of
 from echelon.hub.negotiate import document, form_of, render_object
 from echelon.hub.options import POLICIES, read_delete_options
 from echelon.hub.rest_read import page_limit, pieces, select, selection
-from echelon.hub.rest_write import write
-from echelon.hub.status import conflict, not_found
+from echelon.hub.rest_write import held_by_spec, write
+from echelon.hub.status import conflict, forbidden, not_found
 from echelon.hub.store import Entry
 from echelon.hub.world import rfc3339
 
@@ -41,6 +43,11 @@ RETURN_DELETED = frozenset(
 """Resources whose deletion answers with the object, not with a Status."""
 
 POD_GRACE_S = 30
+NAMESPACES = "/namespaces"
+WITHOUT_GRACE = frozenset({NAMESPACES, CRDS})
+"""Resources whose deletion does not note a grace period."""
+
+KEPT_NAMESPACES = frozenset({"default", "kube-system", "kube-public"})
 
 
 async def delete(call: Call) -> Response:
@@ -51,6 +58,8 @@ async def delete(call: Call) -> Response:
     if entry is None:
         raise not_found(call.kind.group, call.kind.plural, call.name)
     old = call.kind.read(entry.body)
+    if call.kind.resource == NAMESPACES and call.name in KEPT_NAMESPACES:
+        raise forbidden("", "namespaces", call.name, "this namespace may not be deleted")
     _preconditions(call, old["metadata"], options.get("preconditions") or {})
     if not call.hub.admission.quiet(call):
         await call.hub.admission.validate(call, None, old)
@@ -101,10 +110,7 @@ def remove(call: Call, entry: Entry, old: Json, options: Json) -> tuple[Entry, b
     else:
         meta.pop("finalizers", None)
     marked = meta.get("deletionTimestamp")
-    # kubernetes in a namespace's spec holds it like a finalizer does
-    held = bool(finalizers) or (
-        call.kind.resource == "/namespaces" and bool((old.get("spec") or {}).get("finalizers"))
-    )
+    held = bool(finalizers) or call.kind.resource == CRDS or held_by_spec(call, old)
     if not held and not grace:
         return erase(call, entry, old), True
     if marked:
@@ -116,12 +122,15 @@ def remove(call: Call, entry: Entry, old: Json, options: Json) -> tuple[Entry, b
             return entry, False
     else:
         meta["deletionTimestamp"] = rfc3339(call.hub.world.now() + timedelta(seconds=grace))
-        meta["deletionGracePeriodSeconds"] = grace
+        if call.kind.resource not in WITHOUT_GRACE:
+            meta["deletionGracePeriodSeconds"] = grace
         if meta.get("generation"):
             meta["generation"] += 1
     new = {**old, "metadata": meta}
-    if call.kind.resource == "/namespaces":
+    if call.kind.resource == NAMESPACES:
         new["status"] = {**(old.get("status") or {}), "phase": "Terminating"}
+    elif call.kind.resource == CRDS and not marked:
+        crd_status.mark(new, rfc3339(call.hub.world.now()))
     after = write(call, new, entry)
     return after, False
 

@@ -24,6 +24,7 @@ from echelon.hub.status import (
     already_exists,
     bad_request,
     conflict,
+    forbidden,
     generated_name_taken,
     invalid,
     method_not_allowed,
@@ -60,6 +61,9 @@ async def create_object(call: Call, obj: Json, operation: str = "Update") -> Res
     if kind.has_status and kind.resource not in kind_rules.KEEP_STATUS_ON_CREATE:
         obj.pop("status", None)
     call.name = obj["metadata"]["name"]
+    if kind.ending:
+        why = "create not allowed while custom resource definition is terminating"
+        raise forbidden(kind.group, kind.plural, call.name, why)
     kind_rules.on_create(call, obj)
     quiet = call.hub.admission.quiet(call)
     if not quiet:
@@ -224,7 +228,7 @@ def write(call: Call, obj: Json, prev: Entry | None) -> Entry:
     """Hand an object in to the store; a deleted one without finalizers leaves it."""
     store = call.hub.store
     meta = obj["metadata"]
-    gone = prev is not None and is_finished(meta)
+    gone = prev is not None and is_finished(meta) and not held_by_spec(call, obj)
     rev = store.next_revision()
     meta["resourceVersion"] = str(rev)
     body = call.kind.write(obj)
@@ -242,6 +246,11 @@ def is_finished(meta: Json) -> bool:
         and not meta.get("finalizers")
         and not meta.get("deletionGracePeriodSeconds")
     )
+
+
+def held_by_spec(call: Call, obj: Json) -> bool:
+    """Say whether a namespace still has a finalizer in its spec."""
+    return call.kind.resource == "/namespaces" and bool((obj.get("spec") or {}).get("finalizers"))
 
 
 def _refuse(call: Call, causes: list[dict[str, str]]) -> None:

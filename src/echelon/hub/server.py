@@ -155,7 +155,7 @@ async def serving(
     """Serve a hub over TLS and write the kubeconfig that reaches it."""
     with TemporaryDirectory() as scratch:
         folder = data or Path(scratch)
-        authority = Authority.load(folder, hub.world.now())
+        authority = hub.authority or Authority.load(folder, hub.world.now())
         hub.authority = authority
         server = Server(hub, port=port)
         await server.start(authority.context(folder))

@@ -34,7 +34,7 @@ FIRST_REVISION = 1
 class Entry:
     """One object as stored: bytes, and what selectors and owners need to know of it."""
 
-    __slots__ = ("body", "fields", "key", "labels", "owners", "rev", "uid")
+    __slots__ = ("body", "ending", "fields", "key", "labels", "owners", "rev", "uid")
 
     def __init__(self, key: str, rev: int, body: bytes) -> None:
         self.key = key
@@ -44,6 +44,8 @@ class Entry:
         self.fields: dict[str, str] | None = None
         self.owners: tuple[str, ...] = ()
         self.uid = ""
+        self.ending = False
+        """Whether the object is marked as being deleted."""
 
 
 class Event:
