@@ -4,6 +4,8 @@ What must differ is replaced by a name: identifiers by ``<uid1>``, ``<uid2>`` in
 sequence meets them, an object's resource versions by ``<rv1>``, ``<rv2>``, so that "the same
 again" and "changed" stay visible. Times, allocated addresses and continue tokens lose their value.
 Everything else stays exactly as the server said it.
+
+The revision of a list or a bookmark is the whole server's, which others move too: it is only ``<rv>``.
 """
 
 from __future__ import annotations
@@ -17,7 +19,9 @@ UID = re.compile(r"\b[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12
 TIME = re.compile(r"\b\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d(\.\d+)?Z")
 ADDRESS = re.compile(r"\b10\.(96|97|98|99|1\d\d)\.\d{1,3}\.\d{1,3}\b")
 GO_TIME = re.compile(r"\d{4}-\d\d-\d\d \d\d:\d\d:\d\d(\.\d+)? [+-]\d{4} \w+( m=\+[\d.]+)?")
-AGE = re.compile(r"^\d+s$")
+AGE = re.compile(r"^\d+(ms|s|m\d*s?)$")
+VERSION = re.compile(r"(?i)(resource ?version[^0-9\n]{0,25}|current: )(\d+)(?: \((\d+)\))?")
+ETCD_KEY = re.compile(r"\bKey: /\w+/")
 SUFFIX_LENGTH = 5
 
 
@@ -38,8 +42,7 @@ class Normaliser:
         for name, generated in self._generated.items():
             text = text.replace(name, generated)
         text = UID.sub(self._uid, text)
-        for version, name in self._versions.items():
-            text = re.sub(rf"(?<![\w.]){version}(?![\w.])", name, text)
+        text = ETCD_KEY.sub("Key: /<prefix>/", VERSION.sub(self._version, text))
         text = TIME.sub(lambda found: "<microtime>" if found[1] else "<time>", text)
         text = GO_TIME.sub("<time>", text)
         return ADDRESS.sub("<address>", text)
@@ -47,6 +50,11 @@ class Normaliser:
     def _uid(self, found: re.Match[str]) -> str:
         """Returns the name of an identifier."""
         return self._uids.setdefault(found[0], f"<uid{len(self._uids) + 1}>")
+
+    def _version(self, found: re.Match[str]) -> str:
+        """Returns a mention of a resource version with its name; 0 and small made-up ones stay."""
+        name = found[2] if len(found[2]) < 2 else self._versions.get(found[2], "<rv>")
+        return found[1] + name + (" (<rv>)" if found[3] else "")
 
     def body(self, value: Any) -> Any:
         """Normalises a decoded body."""
@@ -67,7 +75,14 @@ class Normaliser:
     def _walk(self, value: Any, key: str) -> Any:
         """Normalises one value below a key."""
         if isinstance(value, dict):
-            return {self.text(k): self._walk(sub, k) for k, sub in value.items()}
+            if value.get("reason") == "Invalid":
+                value = _sorted_causes(value)
+            normal = {self.text(k): self._walk(sub, k) for k, sub in value.items()}
+            if key == "columnDefinitions":
+                normal.pop("description", None)  # prose, which the embedded hub leaves out
+            if key == "metadata" and normal.get("resourceVersion", "0") not in ("", "0"):
+                normal["resourceVersion"] = normal["resourceVersion"] if "uid" in value else "<rv>"
+            return normal
         if isinstance(value, list):
             if key == "cells":
                 return [self._cell(cell) for cell in value]
@@ -85,6 +100,18 @@ class Normaliser:
         if isinstance(cell, str):
             return "<age>" if AGE.match(cell) else self.text(cell)
         return cell
+
+
+def _sorted_causes(status: dict[str, Any]) -> dict[str, Any]:
+    """Puts the causes of a refusal, which a server finds in any order, into the order of their fields."""
+    details = status.get("details") or {}
+    causes = details.get("causes") or []
+    ordered = sorted(causes, key=lambda cause: (cause.get("field", ""), cause.get("message", "")))
+    told, telling = (
+        ", ".join(f"{one.get('field')}: {one.get('message')}" for one in each) for each in (causes, ordered)
+    )
+    message = status.get("message", "").replace(told, telling)
+    return {**status, "message": message, "details": {**details, "causes": ordered}} if causes else status
 
 
 def _metadata(value: Any) -> Iterator[dict[str, Any]]:

@@ -33,7 +33,7 @@ from tests.conformance.normal import Normaliser
 
 Json = dict[str, Any]
 SEQUENCES = Path(__file__).parent / "sequences"
-UNTIL_LIMIT_S = 15.0
+UNTIL_LIMIT_S = 60.0  # a real server takes its time to empty a namespace
 UNTIL_PAUSE_S = 0.05
 COLLECT_LIMIT_S = 10.0
 WORKERS = 8
@@ -50,6 +50,15 @@ ACCEPTS = {
     "partial-list": "application/json;as=PartialObjectMetadataList;g=meta.k8s.io;v=v1",
     "discovery": "application/json;g=apidiscovery.k8s.io;v=v2;as=APIGroupDiscoveryList",
 }
+SHORT_PATHS = {
+    "core": "/api/v1/namespaces/$ns",
+    "cm": "/api/v1/namespaces/$ns/configmaps",
+    "apps": "/apis/apps/v1/namespaces/$ns",
+    "rbac": "/apis/rbac.authorization.k8s.io/v1",
+    "crds": "/apis/apiextensions.k8s.io/v1/customresourcedefinitions",
+    "fleet": "/apis/placement.kubernetes-fleet.io/v1beta1",
+}
+NAMESPACED = ("ns", "core", "cm", "apps")
 KEPT_HEADERS = ("warning", "retry-after", "location", "www-authenticate")
 
 
@@ -66,6 +75,8 @@ class Sequence:
     steps: list[Json]
     cleanup: list[str] = field(default_factory=list)
     account: bool = False
+    managed: bool = False
+    crds: bool = False
 
     @property
     def id(self) -> str:
@@ -95,6 +106,8 @@ def load_sequences(folder: Path = SEQUENCES) -> list[Sequence]:
                     entry["steps"],
                     entry.get("cleanup", []),
                     entry.get("account", False),
+                    entry.get("managed", False),
+                    entry.get("crds", False),
                 )
             )
     return found
@@ -105,16 +118,21 @@ def _loader() -> Any:
     return getattr(yaml, "CSafeLoader", yaml.SafeLoader)
 
 
-def run(sequences: Iterable[Sequence], endpoint: Endpoint, workers: int = WORKERS) -> list[Result]:
+def run(
+    sequences: Iterable[Sequence],
+    endpoint: Endpoint,
+    workers: int = WORKERS,
+    until_s: float = UNTIL_LIMIT_S,
+) -> list[Result]:
     """Runs sequences side by side; the results have the order of the sequences."""
     with ThreadPoolExecutor(workers) as pool:
-        return list(pool.map(lambda sequence: run_one(sequence, endpoint), sequences))
+        return list(pool.map(lambda sequence: run_one(sequence, endpoint, until_s), sequences))
 
 
-def run_one(sequence: Sequence, endpoint: Endpoint) -> Result:
+def run_one(sequence: Sequence, endpoint: Endpoint, until_s: float = UNTIL_LIMIT_S) -> Result:
     """Runs one sequence; an exception becomes the result's error."""
     began = time.monotonic()
-    runner = _Runner(endpoint, sequence)
+    runner = _Runner(endpoint, sequence, until_s)
     error = None
     try:
         runner.run()
@@ -150,13 +168,14 @@ class _Watch:
 class _Runner:
     """Carries out one sequence."""
 
-    def __init__(self, endpoint: Endpoint, sequence: Sequence) -> None:
-        self._endpoint, self._sequence = endpoint, sequence
+    def __init__(self, endpoint: Endpoint, sequence: Sequence, until_s: float) -> None:
+        self._endpoint, self._sequence, self._until_s = endpoint, sequence, until_s
         token = "".join(random.choices(string.ascii_lowercase + string.digits, k=8))
         slug = re.sub(r"[^a-z0-9]+", "-", sequence.name.lower())[:30].strip("-")
         # The identifier starts with a letter and appears in no other word of an answer.
         self.variables = {"ns": f"c-{slug}-q{token}", "id": f"z{token}"}
         self._normaliser = Normaliser(dict(self.variables))
+        self.variables |= {name: self._fill(path) for name, path in SHORT_PATHS.items()}
         self._connections: dict[str, http.client.HTTPConnection] = {}
         self._watches: dict[str, _Watch] = {}
         self._has_namespace = False
@@ -164,7 +183,7 @@ class _Runner:
 
     def run(self) -> None:
         """Carries out all steps."""
-        if "$ns" in json.dumps(self._sequence.steps):
+        if re.search(rf"\$({'|'.join(NAMESPACED)})\b", json.dumps(self._sequence.steps)):
             self._make_namespace()
         for number, step in enumerate(self._sequence.steps):
             try:
@@ -285,7 +304,7 @@ class _Runner:
 
     def _until(self, ask: Any, wanted: Json) -> Reply:
         """Asks again until the code or fields of the answer are as wanted."""
-        end = time.monotonic() + UNTIL_LIMIT_S
+        end = time.monotonic() + self._until_s
         while True:
             reply: Reply = ask()
             if _matches(reply, wanted):
@@ -320,10 +339,20 @@ class _Runner:
         if body is None:
             answer["text"] = self._normaliser.text(reply.body.decode(errors="replace"))
         else:
-            answer["body"] = _reduce(step, self._normaliser.body(body))
+            answer["body"] = self._reduce(step, self._normaliser.body(body))
         if step.get("compare") == "code":
             return {"code": reply.code}
         return answer
+
+    def _reduce(self, step: Json, body: Any) -> Any:
+        """Keeps only what a step wants compared; managed fields only where they are the topic."""
+        if "only" in step:
+            return {_label(path): paths.read(body, path) for path in step["only"]}
+        for path in step.get("ignore", []):
+            paths.remove(body, path)
+        if not self._sequence.managed:
+            _drop_managed_fields(body)
+        return body
 
     # Watches
 
@@ -361,7 +390,7 @@ class _Runner:
             if event["type"] == "BOOKMARK" and step.get("skip_bookmarks", True):
                 continue
             events.append(event)
-        described = [_reduce(step, self._normaliser.body(event)) for event in events]
+        described = [self._reduce(step, self._normaliser.body(event)) for event in events]
         for event in events:
             self._save_event(step, event)
         return {"events": described} | ({"ended": True} if ended else {})
@@ -374,13 +403,17 @@ class _Runner:
                 self.variables[name] = str(value)
 
 
-def _reduce(step: Json, body: Any) -> Any:
-    """Keeps only what a step wants compared."""
-    if "only" in step:
-        return {_label(path): paths.read(body, path) for path in step["only"]}
-    for path in step.get("ignore", []):
-        paths.remove(body, path)
-    return body
+def _drop_managed_fields(value: Any) -> None:
+    """Removes the managed fields of all objects in a body."""
+    if isinstance(value, dict):
+        meta = value.get("metadata")
+        if isinstance(meta, dict):
+            meta.pop("managedFields", None)
+        for sub in value.values():
+            _drop_managed_fields(sub)
+    elif isinstance(value, list):
+        for sub in value:
+            _drop_managed_fields(sub)
 
 
 def _label(path: paths.Path) -> str:
