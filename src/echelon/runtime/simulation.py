@@ -23,6 +23,7 @@ T = TypeVar("T")
 
 START = datetime(2026, 1, 1, tzinfo=UTC)
 MIN_JUMP_S = 1e-6
+MAX_STILL_STEPS = 10_000
 MAX_STEPS = 50_000_000  # a simulation that runs this long is a livelock
 
 
@@ -71,6 +72,7 @@ class SimulatedLoop(asyncio.SelectorEventLoop):
         self._rng = rng
         self._shuffle = shuffle
         self.steps = 0
+        self._still = 0  # steps since time last moved
 
     def time(self) -> float:
         """Return the simulated seconds since the start."""
@@ -79,6 +81,7 @@ class SimulatedLoop(asyncio.SelectorEventLoop):
     def jump(self, seconds: float) -> None:
         """Move time forward, at least by what a datetime can tell: a remainder of rounding must not stand still."""
         self._simulated_s += max(seconds, MIN_JUMP_S)
+        self._still = 0
 
     def run_in_executor(self, executor: Any, func: Callable[..., Any], *args: Any) -> asyncio.Future[Any]:  # type: ignore[override]
         """Run the function at once: a simulation has one thread."""
@@ -92,6 +95,11 @@ class SimulatedLoop(asyncio.SelectorEventLoop):
 
     def _run_once(self) -> None:
         self.steps += 1
+        self._still += 1
+        if (
+            self._still > MAX_STILL_STEPS
+        ):  # timers a rounding error away keep each other busy: a moment passes
+            self.jump(MIN_JUMP_S)
         if self.steps > MAX_STEPS:
             raise Stalled(f"more than {MAX_STEPS} steps: the simulation goes round in circles")
         ready = self._ready  # type: ignore[attr-defined]
