@@ -87,6 +87,17 @@ def test_a_staged_run_reaches_every_member(w):
     w.run(scenario())
 
 
+def test_a_run_made_together_with_its_placement_waits_for_the_scheduler(w):
+    async def scenario():
+        await w.fleet(3, number="{}")
+        await application(w)
+        await start_run(w, "first")  # nothing was scheduled yet
+        await w.until(lambda: succeeded(w, "first"), within_s=10)
+        await w.stop()
+
+    w.run(scenario())
+
+
 def test_a_member_that_is_cut_off_holds_the_run_and_lets_it_go_on_when_it_is_back(w):
     async def scenario():
         await w.fleet(3, number="{}")

@@ -126,13 +126,14 @@ async def _apply(manifests: list[dict[str, Any]], kubeconfig: str | None, contex
     )
 
 
-PLURALS = {"NetworkPolicy": "networkpolicies", "ValidatingAdmissionPolicy": "validatingadmissionpolicies"}
-
-
 def resource_of(manifest: dict[str, Any]) -> Resource:
     """Name the resource of one of our own manifests."""
+    from echelon.api.registry import find
+
     group, _, version = manifest["apiVersion"].rpartition("/")
     kind = manifest["kind"]
-    return Resource(
-        group, version, PLURALS.get(kind, kind.lower() + "s"), kind, "namespace" in manifest["metadata"]
+    known = find(group, kind)
+    plural = (
+        known.plural if known else f"{kind.lower()}s" if not kind.endswith("y") else f"{kind.lower()[:-1]}ies"
     )
+    return Resource(group, version, plural, kind, "namespace" in manifest["metadata"])

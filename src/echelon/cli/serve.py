@@ -195,51 +195,38 @@ async def serve(
 ) -> None:
     """Serve hub, engine and members until told to stop."""
     from echelon.controllers.all import EngineOptions
-    from echelon.hub import local
-    from echelon.hub.kubeconfig import write
-    from echelon.hub.server import serving
     from echelon.hub.sqlite import DataInUseError
     from echelon.rules import run_seen
     from echelon.runtime.telemetry import configure_logs
-    from echelon.sandbox.fleet import Fleet, FleetOptions
+    from echelon.sandbox.fleet import FleetOptions
+    from echelon.sandbox.served import served_fleet
     from echelon.sandbox.workloads import WorkloadOptions
 
     configure_logs("warning")
-    try:
-        hub = local.start(folder)
-    except DataInUseError as error:
-        raise click.ClickException(f"{error}; choose another --data") from None
+    options = FleetOptions(
+        engine=EngineOptions(runs=run_seen.Options(stuck_after=stuck_after)),
+        workloads=WorkloadOptions(start_delay_s=pod_start_s),
+    )
     stop = asyncio.Event()
     for name in (signal.SIGINT, signal.SIGTERM):
         asyncio.get_running_loop().add_signal_handler(name, stop.set)
-    async with serving(hub, kubeconfig, port=port, data=folder) as server:
-        address = f"https://{server.host}:{server.port}"
-        (folder / "port").write_text(str(server.port))
-        assert hub.authority is not None
-        certificate = hub.authority.pair.certificate
-        admin = hub.authority.client("admin", ("system:masters",))
-
-        def rewrite(names: list[str]) -> None:
-            write(kubeconfig, address, certificate, admin, ["hub", *names])
-
-        options = FleetOptions(
-            engine=EngineOptions(runs=run_seen.Options(stuck_after=stuck_after)),
-            workloads=WorkloadOptions(start_delay_s=pod_start_s),
-        )
-        fleet = Fleet(hub, options=options, on_members=rewrite)
-        await fleet.start({f"member{number}": {} for number in range(1, members + 1)})
-        await fleet.joined()
-        gc.freeze()
-        started = time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime())
-        service = Service(pid=os.getpid(), server=address, kubeconfig=str(kubeconfig), started=started)
-        (folder / "up.json").write_bytes(msgspec.json.encode(service))
-        if READY_FD not in os.environ:
-            tell_running(service, "ready")
-            click.echo("  Ctrl-C ends it; everything is kept for the next time.")
-        say_ready()
-        await stop.wait()
-        await fleet.stop()
-    await hub.close()
+    wanted: dict[str, dict[str, str]] = {f"member{number}": {} for number in range(1, members + 1)}
+    try:
+        async with served_fleet(folder, wanted, options, kubeconfig=kubeconfig, port=port) as served:
+            (folder / "port").write_text(str(served.port))
+            gc.freeze()
+            started = time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime())
+            service = Service(
+                pid=os.getpid(), server=served.address, kubeconfig=str(kubeconfig), started=started
+            )
+            (folder / "up.json").write_bytes(msgspec.json.encode(service))
+            if READY_FD not in os.environ:
+                tell_running(service, "ready")
+                click.echo("  Ctrl-C ends it; everything is kept for the next time.")
+            say_ready()
+            await stop.wait()
+    except DataInUseError as error:
+        raise click.ClickException(f"{error}; choose another --data") from None
     (folder / "up.json").unlink(missing_ok=True)
 
 

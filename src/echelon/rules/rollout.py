@@ -124,7 +124,7 @@ def _initialize(seen: Seen, now: datetime) -> Plan:
     try:
         planned = plan_run(seen, now)
     except NotYet as reason:
-        return Plan(why=reason.text)
+        return Plan(why=reason.text, wake_at=reason.until)
     phase = RunPhase.INIT_FAILED if planned.error else RunPhase.INITIALIZED
     said = mark(seen.status.conditions, phase, look.at, error=planned.error)
     look.status = replace(planned.status, conditions=said)

@@ -29,6 +29,7 @@ from echelon.rules.stages import (
     INTEGER,
     Misplaced,
     Scheduled,
+    give_scheduler_time,
     plan_delete_stage,
     plan_stages,
     read_bindings,
@@ -143,6 +144,7 @@ class _Draft:
 def plan_run(seen: Seen, now: datetime) -> Planned:
     """R-INIT-10: make the plan. Raises NotYet while something is missing that comes by itself."""
     draft = _Draft()
+    give_scheduler_time(seen, now)
     try:
         _fill_stages(seen, draft)
         version = _version(seen, now)

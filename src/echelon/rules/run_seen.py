@@ -39,7 +39,11 @@ class Abort(Exception):
 
 
 class NotYet(Exception):
-    """Nothing can be decided yet; an event will bring the missing piece."""
+    """Nothing can be decided yet; an event will bring the missing piece, or `until` ends the patience."""
+
+    def __init__(self, text: str, until: datetime | None = None) -> None:
+        super().__init__(text)
+        self.until = until
 
     @property
     def text(self) -> str:

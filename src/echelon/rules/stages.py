@@ -13,13 +13,14 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from datetime import timedelta
+from datetime import datetime, timedelta
 
 import msgspec
 
 from echelon.api.binding import Binding
 from echelon.api.cluster import MemberCluster
-from echelon.api.conditions import is_true_at
+from echelon.api.conditions import find_condition, is_true_at
+from echelon.api.meta import UNKNOWN
 from echelon.api.names import (
     ANNOTATION_NUMBER_OF_CLUSTERS,
     DELETE_STAGE_NAME,
@@ -49,6 +50,7 @@ from echelon.rules.labels import InvalidSelector, check, matches
 from echelon.rules.run_seen import CLIENT_ERROR, INVALID, UNEXPECTED, Abort, NotYet, Seen
 
 MAX_LISTED_CLUSTERS = 10  # of clusters without a stage: enough to see the pattern, short enough to read
+SCHEDULER_PATIENCE = timedelta(seconds=30)  # a scheduler that is alive needs milliseconds
 MAX_SORT_VALUE = 2**63 - 1  # a label that sorts is a 64-bit number
 INTEGER = re.compile(r"[+-]?[0-9]+", re.ASCII)
 
@@ -140,6 +142,36 @@ def _cluster_count(seen: Seen, snapshot: PolicySnapshot) -> int:
     raise Abort(
         f"{INVALID.removesuffix(': ')}, {UNEXPECTED}{cause}: the policy snapshot `{seen.path(snapshot.name)}` "
         "doesn't have valid cluster count annotation"
+    )
+
+
+def give_scheduler_time(seen: Seen, now: datetime) -> None:
+    """R-INIT-12: a placement made or changed a moment ago is about to be scheduled; a run made with it waits for that.
+
+    Only what the scheduler has not looked at yet is waited for, and not for long: what it has decided is final.
+    """
+    placement = seen.placement
+    if placement is None:
+        return
+    latest = [
+        one
+        for one in seen.policy_snapshots
+        if one.metadata.labels.get(LABEL_IS_LATEST_SNAPSHOT) == LABEL_TRUE
+    ]
+    if any(is_decided(one) for one in latest):
+        return
+    born = latest[0].metadata.creation_timestamp if latest else placement.metadata.creation_timestamp
+    if born is not None and now < born + SCHEDULER_PATIENCE:
+        raise NotYet("the placement is about to be scheduled", born + SCHEDULER_PATIENCE)
+
+
+def is_decided(snapshot: PolicySnapshot) -> bool:
+    """Whether the scheduler has answered a policy as it is now."""
+    said = find_condition(snapshot.status.conditions if snapshot.status else (), "Scheduled")
+    return (
+        said is not None
+        and said.observed_generation == snapshot.metadata.generation
+        and said.status != UNKNOWN
     )
 
 
