@@ -39,7 +39,7 @@ def approvals(namespace: str | None, everywhere: bool, output: str | None, **hub
 
         return await views_of(Lists(reached.client), wanted)
 
-    views = with_hub(work, namespace=namespace, **hub)
+    views = with_hub(work, **hub)
     waiting = sorted(
         ((view, stage, task) for view in views for stage, task in open_approvals(view)),
         key=lambda row: row[2].since or row[0].seen_at,
@@ -125,7 +125,7 @@ def approve(
     """
     del timeout
     if name is not None:
-        click.echo(with_hub(_peer(run, name, namespace), namespace=namespace, **hub))
+        click.echo(with_hub(_peer(run, name, namespace), **hub))
         return
     from echelon.cli.lookup import run_ref
 
@@ -142,7 +142,7 @@ def approve(
         confirm(f'Approve {task.side} stage "{stage.name}"?', is_sure=yes)
         return await give(reached, ref, view, task, reason)
 
-    click.echo(with_hub(work, namespace=namespace, **hub))
+    click.echo(with_hub(work, **hub))
 
 
 def _ask_why() -> str:

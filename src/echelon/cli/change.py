@@ -59,7 +59,7 @@ def _change(text: str, namespace: str | None, wanted: str, why: str, verb: str, 
     async def work(reached: Hub) -> str:
         return await change_state(reached, ref, wanted, why, verb)
 
-    click.echo(with_hub(work, namespace=namespace, **hub))
+    click.echo(with_hub(work, **hub))
 
 
 async def change_state(hub: Hub, ref: Ref, wanted: str, why: str, verb: str) -> str:

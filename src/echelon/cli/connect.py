@@ -16,20 +16,18 @@ import click
 
 if TYPE_CHECKING:
     from echelon.client.base import Client
+    from echelon.client.kubeconfig import Access
 
 T = TypeVar("T")
 
 
 class Hub:
-    """A hub as a command sees it: a client, whose namespace is meant, and the members one can reach too."""
+    """A hub as a command sees it: a client, and the members one can reach with the same kubeconfig."""
 
-    def __init__(
-        self, client: Client, *, namespace: str | None, kubeconfig: str | None, context: str
-    ) -> None:
+    def __init__(self, client: Client, access: Access, kubeconfig: str | None) -> None:
         self.client = client
-        self.namespace = namespace  # as given with -n; None means the cluster-scoped kinds
+        self.access = access
         self.kubeconfig = kubeconfig
-        self.context = context
         self._members: dict[str, Client | None] = {}
 
     def member(self, name: str) -> Client | None:
@@ -42,7 +40,7 @@ class Hub:
         from echelon.client.http import connect
         from echelon.client.kubeconfig import ConfigError, contexts, load
 
-        if name == self.context:
+        if name == self.access.context:
             return None
         try:
             return connect(load(self.kubeconfig, name)) if name in contexts(self.kubeconfig) else None
@@ -84,12 +82,11 @@ def with_hub(
     kubeconfig: str | None = None,
     context: str | None = None,
     as_user: str | None = None,
-    namespace: str | None = None,
 ) -> T:
     """Run some work with a hub and return its result."""
 
     async def whole() -> T:
-        hub = open_hub(kubeconfig, context, as_user, namespace)
+        hub = open_hub(kubeconfig, context, as_user)
         try:
             return await work(hub)
         finally:
@@ -98,7 +95,7 @@ def with_hub(
     return asyncio.run(whole())
 
 
-def open_hub(kubeconfig: str | None, context: str | None, as_user: str | None, namespace: str | None) -> Hub:
+def open_hub(kubeconfig: str | None, context: str | None, as_user: str | None) -> Hub:
     """Read the kubeconfig and make the client; needs a running event loop."""
     import msgspec
 
@@ -110,7 +107,7 @@ def open_hub(kubeconfig: str | None, context: str | None, as_user: str | None, n
     if as_user:
         access = msgspec.structs.replace(access, impersonate=as_user)
     client = connect(access, field_manager="echelon-cli", user_agent="echelon-cli")
-    return Hub(client, namespace=namespace, kubeconfig=path, context=access.context)
+    return Hub(client, access, path)
 
 
 def sandbox_kubeconfig() -> str | None:

@@ -50,7 +50,7 @@ def diagnose(
 
         return await _of_run(reached, run_ref(run, namespace), cluster, is_deep=not no_members)
 
-    headline, findings = with_hub(work, namespace=namespace, **hub)
+    headline, findings = with_hub(work, **hub)
     if output:
         print_data({"version": 1, "headline": headline, "findings": findings}, output)
         return

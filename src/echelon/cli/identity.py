@@ -9,6 +9,7 @@ from echelon.cli.output import say
 
 if TYPE_CHECKING:
     from echelon.cli.connect import Hub
+    from echelon.client.kubeconfig import Access
 
 SELF_SUBJECT_REVIEWS = Resource(
     "authentication.k8s.io", "v1", "selfsubjectreviews", "SelfSubjectReview", namespaced=False
@@ -17,16 +18,31 @@ UNKNOWN = "somebody"
 
 
 async def who_am_i(hub: Hub) -> str:
-    """Return the user the hub takes us for; a hub that cannot say leaves it open."""
+    """Return the user the hub takes us for; a hub that cannot say leaves it to our own credentials."""
     from echelon.client.errors import ApiError
 
     body = {"apiVersion": SELF_SUBJECT_REVIEWS.api_version, "kind": SELF_SUBJECT_REVIEWS.kind}
     try:
         answer = await hub.client.create(SELF_SUBJECT_REVIEWS, body)
     except ApiError:
-        return UNKNOWN
+        return _own_name(hub.access)
     info = (answer.get("status") or {}).get("userInfo") or {}
     return info.get("username") or UNKNOWN
+
+
+def _own_name(access: Access) -> str:
+    """Return the name our credentials carry: the user we act as, or the certificate's."""
+    if access.impersonate or access.username:
+        return access.impersonate or access.username
+    if not access.client_certificate:
+        return UNKNOWN
+    from cryptography.x509 import load_pem_x509_certificate
+    from cryptography.x509.oid import NameOID
+
+    names = load_pem_x509_certificate(access.client_certificate).subject.get_attributes_for_oid(
+        NameOID.COMMON_NAME
+    )
+    return str(names[0].value) if names else UNKNOWN
 
 
 async def tell(hub: Hub, resource: Any, obj: Any, reason: str, message: str) -> None:

@@ -40,7 +40,7 @@ def runs(namespace: str | None, everywhere: bool, watch: bool, output: str | Non
     async def on(reached: Hub) -> None:
         await _watch(reached, wanted, output, everywhere=everywhere)
 
-    with_hub(on if watch else once, namespace=namespace, **hub)
+    with_hub(on if watch else once, **hub)
 
 
 def places(namespace: str | None, *, everywhere: bool) -> list[tuple[Scope, str | None]]:
@@ -189,7 +189,7 @@ def show_run(
 
         return await look(reached, ref)
 
-    view = with_hub(work, namespace=namespace, **hub)
+    view = with_hub(work, **hub)
     if output in {"json", "yaml"}:
         print_data(view, output)
     elif output == "name":

@@ -135,7 +135,7 @@ def watched(
             say(f"error: run {ref} was not {_goal(until)} in time; see: echelon diagnose {ref}")
             return TIMEOUT
 
-    return with_hub(work, namespace=namespace, **hub)
+    return with_hub(work, **hub)
 
 
 def _goal(until: str) -> str:
@@ -177,7 +177,12 @@ async def _picture(hub: Hub, ref: Ref, until: str, fail_on_stuck: bool, no_color
 @click.argument("run", required=False)
 @namespace_option
 @click.option(
-    "-w", "--watch/--no-watch", "--watch=", is_flag=True, default=True, help="Follow until the end."
+    "--watch",
+    type=bool,
+    is_flag=False,
+    flag_value=True,
+    default=True,
+    help="--watch=false: say it once and end.",
 )
 @watch_options
 @output_option("json", "yaml")

@@ -15,7 +15,7 @@ from datetime import datetime
 import msgspec
 
 from echelon.rules.diagnose_causes import BLAME, CAUSES, Recovery
-from echelon.rules.diagnose_cluster import spot_clusters
+from echelon.rules.diagnose_cluster import as_engine, spot_clusters
 from echelon.rules.diagnose_parts import Depth, Evidence, Spotted, fill, listed, run_words
 from echelon.rules.diagnose_run import spot_run
 from echelon.rules.run_seen import Seen
@@ -44,6 +44,7 @@ def diagnose(
 ) -> tuple[Finding, ...]:
     """R-DIAG-1: explain a run, or (with `cluster`) only that cluster of it, worst cause first."""
     status = seen.status
+    seen = as_engine(seen, status, now)
     spotted = list(spot_clusters(seen, status, depth, now, cluster))
     if not cluster:
         spotted += spot_run(seen, status, now)

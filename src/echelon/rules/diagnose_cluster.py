@@ -13,6 +13,8 @@ import re
 from collections.abc import Iterator
 from datetime import datetime, timedelta
 
+from msgspec.structs import replace
+
 from echelon.api.binding import Binding, BindingStatus
 from echelon.api.cluster import MemberCluster
 from echelon.api.conditions import find_condition
@@ -24,7 +26,7 @@ from echelon.rules.diagnose_parts import Depth, Evidence, OnMember, Spotted, obj
 from echelon.rules.diagnose_workload import spot_workload
 from echelon.rules.forecast import span_text
 from echelon.rules.run_cluster import classify_cluster, conditions_of, is_finished, target_of
-from echelon.rules.run_phases import STARTED, SUCCEEDED, ClusterPhase
+from echelon.rules.run_phases import PROGRESSING, STARTED, SUCCEEDED, ClusterPhase, RunPhase, run_phase
 from echelon.rules.run_seen import Seen
 
 SILENT_AFTER = timedelta(minutes=5)  # as the scheduler judges it
@@ -79,6 +81,29 @@ def spot_clusters(
                     now,
                     is_stuck=phase is ClusterPhase.STUCK or bool(only),
                 )
+
+
+def as_engine(seen: Seen, status: RunStatus, now: datetime) -> Seen:
+    """Judge by the engine's threshold, as far as its own words tell it.
+
+    An engine may be set to lose patience sooner than we think. The clusters it calls stuck are stuck, and so is every
+    other that began no later.
+    """
+    said = find_condition(status.conditions, PROGRESSING)
+    if said is None or run_phase(status.conditions) is not RunPhase.STUCK:
+        return seen
+    named = re.search(r"waiting for (?P<names>.*?) cluster\(s\)", said.message)
+    names = set(re.split(r", |\.\.\.", named["names"])) if named else set()
+    began = [
+        started.last_transition_time
+        for stage in status.stages_status
+        for entry in stage.clusters
+        if entry.cluster_name in names and (started := find_condition(entry.conditions, STARTED)) is not None
+    ]
+    if not began:
+        return seen
+    patience = min(seen.options.stuck_after, now - max(began) - timedelta(microseconds=1))
+    return replace(seen, options=replace(seen.options, stuck_after=patience))
 
 
 def phase_of(

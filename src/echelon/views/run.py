@@ -21,7 +21,7 @@ from echelon.api.names import BindingState, RunState, TaskType
 from echelon.api.staged import ClusterStatus, Run, RunStatus, Stage, StageStatus, TaskStatus
 from echelon.rules.approval import is_passed
 from echelon.rules.diagnose import Finding, diagnose
-from echelon.rules.diagnose_cluster import phase_of
+from echelon.rules.diagnose_cluster import as_engine, phase_of
 from echelon.rules.diagnose_parts import Depth
 from echelon.rules.forecast import Estimate, estimate, limit_of, span_text, wait_of, waiting_until
 from echelon.rules.run_cluster import delivery_error
@@ -165,6 +165,7 @@ class RunView(msgspec.Struct, frozen=True, kw_only=True):
 def view(run: Run, seen: Seen, now: datetime, depth: Depth | None = None) -> RunView:
     """Compute the view of a run."""
     status = seen.status
+    seen = as_engine(seen, status, now)
     phase = run_phase(status.conditions)
     stages = _stages(seen, status, now)
     total, done = sum(stage.total for stage in stages), sum(stage.done for stage in stages)

@@ -247,13 +247,14 @@ def _footer(view: RunView, look: Look) -> list[Line]:
 def wrapped(text: str, width: int, indent: str = "") -> list[str]:
     """Break text between words into lines that fit."""
     lines: list[str] = []
-    line = ""
+    line = text[: len(text) - len(text.lstrip())]
+    is_new = True
     for word in text.split():
-        if line and len(line) + 1 + len(word) > width:
+        if not is_new and len(line) + 1 + len(word) > width:
             lines.append(line)
-            line = indent + word
-        else:
-            line = f"{line} {word}" if line else word
+            line, is_new = indent, True
+        line += word if is_new else f" {word}"
+        is_new = False
     return [*lines, line] if line else lines
 
 
