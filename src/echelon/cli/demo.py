@@ -140,12 +140,14 @@ class Story:
         from echelon.cli.approve import choose, evidence, give
         from echelon.cli.follow import look
         from echelon.cli.lookup import run_ref
+        from echelon.views.tree import wrapped
 
         ref = run_ref(run, None)
         view = await look(self.hub, ref, deep=False)
         stage, task = choose(view, ref)
         for line in evidence(view, stage, task):
-            click.echo(f"   {line}")
+            for part in wrapped(line, look_of().width - 3, "  "):
+                click.echo(f"   {part}")
         if can_ask():
             click.echo(f"   Press Enter to approve (or wait {PATIENCE_S} s) ", nl=False)
             if await asyncio.to_thread(select.select, [sys.stdin], [], [], PATIENCE_S) != ([], [], []):
@@ -173,8 +175,8 @@ async def play(story: Story) -> None:
     )
     for manifest in manifests():
         await story.apply(manifest)
-    click.echo("   namespace shop with a Deployment · placement web on all members · strategy safe:")
-    click.echo(f"   canary (then a wait of {SOAK}), then production behind an approval, 2 clusters at a time")
+    click.echo("   Namespace shop with a Deployment, placed on all members; two stages:")
+    click.echo(f"   canary and a wait of {SOAK}, then production behind an approval, 2 at a time.")
     story.tell("The first rollout", "kubectl apply -f run.yaml", "echelon watch web-v1")
     await story.apply(run_manifest("web-v1"))
     await story.watch("web-v1", "approval")
@@ -210,7 +212,7 @@ async def sandbox(folder: Path) -> AsyncIterator[Hub]:
     configure_logs("error")
     options = FleetOptions(engine=EngineOptions(runs=run_seen.Options(stuck_after=STUCK_AFTER)))
     async with served_fleet(folder, MEMBERS, options) as served:
-        reached = open_hub(str(served.kubeconfig), "hub", None, None)
+        reached = open_hub(str(served.kubeconfig), "hub", None)
         try:
             yield reached
         finally:
