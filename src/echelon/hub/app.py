@@ -11,7 +11,7 @@ import logging
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from echelon.hub import access, builtins, discovery, rest
+from echelon.hub import access, builtins, discovery, openapi, rest
 from echelon.hub.access_rules import Attributes
 from echelon.hub.admission import Admission
 from echelon.hub.body import MAX_BODY
@@ -145,6 +145,8 @@ class Hub:
         path = target.path.rstrip("/") or "/"
         if path.startswith(("/api/", "/apis/")) or path in {"/api", "/apis"}:
             return discovery.serve(cluster, path, request)
+        if path.startswith("/openapi/"):
+            return openapi.serve(cluster, path, request)
         if path == "/version":
             return document(VERSION)
         if path in {"/healthz", "/livez", "/readyz"}:
