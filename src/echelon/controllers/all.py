@@ -10,6 +10,7 @@ from echelon.controllers.eviction import Evictions
 from echelon.controllers.membership import Membership
 from echelon.controllers.overrides import Overrides
 from echelon.controllers.placement import Placements
+from echelon.controllers.report_back import ReportsBack
 from echelon.controllers.rollout import Rollouts
 from echelon.controllers.scheduler import Scheduler
 from echelon.controllers.selection import Selection
