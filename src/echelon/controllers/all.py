@@ -41,6 +41,7 @@ def hub_controllers(manager: Manager, options: EngineOptions) -> list[Controller
             Rollouts(cache, scope),
             Overrides(cache, scope),
             Delivery(cache, scope, options.delivery),
+            ReportsBack(cache, scope),
             StagedRuns(cache, scope, options.runs, selection=selection),
         ]
     return made
