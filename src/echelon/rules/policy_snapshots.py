@@ -10,7 +10,7 @@ lose the marker.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Collection, Sequence
 from typing import Any, NamedTuple
 
 import msgspec
@@ -62,7 +62,11 @@ def plan_policy_snapshot(
         others = _unmark(scope, [s for s in snapshots if is_latest(s) and s is not latest])
         marked: tuple[tuple[Action, ...], ...] = (others, (refresh,) if refresh else ())
         return PolicyPlan(latest.name, latest, tuple(step for step in marked if step))
-    index = policy_index(latest) + 1 if latest else 0
+    index = free_index(
+        max(map(policy_index, snapshots), default=-1) + 1,
+        {snapshot.name for snapshot in snapshots},
+        lambda number: policy_snapshot_name(placement.name, number),
+    )
     steps = (
         _unmark(scope, [s for s in snapshots if is_latest(s)]),
         _prune(scope, snapshots, placement.spec.revision_history_limit),
@@ -70,6 +74,13 @@ def plan_policy_snapshot(
     )
     name = policy_snapshot_name(placement.name, index)
     return PolicyPlan(name, None, tuple(step for step in steps if step))
+
+
+def free_index(index: int, taken: Collection[str], name_of: Callable[[int], str]) -> int:
+    """Return the first index from this one on whose name is free: an unreadable label must not stop everything."""
+    while name_of(index) in taken:
+        index += 1
+    return index
 
 
 def _annotations(placement: Placement) -> dict[str, str]:

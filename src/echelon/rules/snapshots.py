@@ -38,7 +38,7 @@ from echelon.api.scope import Scope
 from echelon.api.snapshot import ResourceSnapshot
 from echelon.rules import gojson
 from echelon.rules.plan import Action, Create, Delete, Patch, ref_of
-from echelon.rules.policy_snapshots import owned_by, place_of
+from echelon.rules.policy_snapshots import free_index, owned_by, place_of
 from echelon.rules.snapshot_index import group_of, is_latest, is_master, newest_master, resource_index
 
 Manifest = Mapping[str, Any]
@@ -188,7 +188,11 @@ def _next(
     resources: Sequence[Manifest],
     digest: str,
 ) -> Version:
-    index = max((resource_index(snapshot) for snapshot in snapshots if is_master(snapshot)), default=-1) + 1
+    index = free_index(
+        max((resource_index(snapshot) for snapshot in snapshots if is_master(snapshot)), default=-1) + 1,
+        {snapshot.name for snapshot in snapshots if is_master(snapshot)},
+        lambda number: resource_snapshot_name(placement.name, number),
+    )
     steps: list[tuple[Action, ...]] = [
         _unmark(scope, [s for s in snapshots if is_latest(s)]),
         _prune(scope, snapshots, placement.spec.revision_history_limit),
