@@ -8,10 +8,11 @@ decision, snapshots, a strategy; and a delivery that only says what it would hav
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Coroutine, Iterable, Mapping, Sequence
 from datetime import datetime, timedelta
 from typing import Any
 
+import pytest
 from msgspec import to_builtins
 
 from echelon.api import names
@@ -19,7 +20,7 @@ from echelon.api.builtin import NAMESPACES
 from echelon.api.conditions import find_condition, is_true_at
 from echelon.api.meta import timestamp
 from echelon.api.own import MEMBER_CLUSTERS
-from echelon.api.scope import Key, Scope
+from echelon.api.scope import SCOPES, Key, Scope
 from echelon.client.base import Client
 from echelon.client.cache import Cache
 from echelon.controllers.staged import StagedRuns
@@ -29,7 +30,7 @@ from echelon.rules.run_phases import RunPhase, run_phase
 from echelon.rules.run_seen import Options
 from echelon.rules.select import Selected
 from echelon.runtime.controller import each, own_key
-from tests.world import World, member_cluster, namespace
+from tests.world import World, member_cluster, namespace, world
 
 NAMESPACE = "work"
 POLICY_HASH = "aGFzaA=="
@@ -99,6 +100,7 @@ class PretendDelivery:
         if said is not None and (said.reason, said.observed_generation) == (reason, generation):
             return NOTHING
         started = find_condition(conditions, "RolloutStarted")
+        assert started is not None
         due = started.last_transition_time + timedelta(seconds=self.delays_s.get(cluster, 0.0))
         if now < due:
             return Plan(wake_at=due)
@@ -329,10 +331,93 @@ class Rollout:
         return await self.client.get(self.scope.binding, self.binding_name(cluster), self.namespace)
 
     async def version_of(self, cluster: str) -> str:
-        return (await self.get_binding(cluster)).spec.resource_snapshot_name
+        return str((await self.get_binding(cluster)).spec.resource_snapshot_name)
 
     async def request(self, name: str) -> Any:
         return await self.client.get(self.scope.approval, name, self.namespace)
 
     async def requests(self) -> list[str]:
         return sorted(item.name for item in (await self.client.list(self.scope.approval)).items)
+
+
+# --- fixtures of the contract's scenarios -------------------------------------------------------------------------
+both = pytest.mark.parametrize("scope", SCOPES, ids=lambda scope: scope.name.lower())
+Scenario = Callable[[Rollout], Coroutine[Any, Any, None]]
+
+APPROVAL = {"type": "Approval"}
+
+
+def wait(text: str) -> dict[str, str]:
+    return {"type": "TimedWait", "waitTime": text}
+
+
+def picks(**labels: str) -> dict[str, Any]:
+    return {"matchLabels": labels}
+
+
+def stage(name: str, selector: Mapping[str, Any] | None = None, **more: Any) -> dict[str, Any]:
+    """A stage; without a selector it picks everything."""
+    return {"name": name, "labelSelector": {} if selector is None else dict(selector), **more}
+
+
+def play(scope: Scope, scenario: Scenario, seed: int = 0) -> None:
+    """Run a scenario on a fresh hub in virtual time."""
+    with world(seed) as w:
+
+        async def main() -> None:
+            await scenario(Rollout(w, scope))
+            await w.stop()
+
+        w.run(main())
+
+
+def said(conditions: Any) -> dict[str, str]:
+    """Conditions as the scenarios write them: type -> status/reason."""
+    return {one.type: f"{one.status}/{one.reason}" for one in conditions}
+
+
+def message(obj: Any, type_: str) -> str:
+    found = find_condition(obj.status.conditions if hasattr(obj, "status") else obj.conditions, type_)
+    return found.message if found else ""
+
+
+FIXTURE_A_CLUSTERS = {
+    **{
+        f"cluster-{i}": {"group": "prod", "region": "eastus" if i % 2 else "westus", "index": str(9 - i)}
+        for i in range(10)
+    },
+    **{f"unscheduled-cluster-{i}": {"group": "prod", "index": "0"} for i in range(3)},
+}
+PICK_10 = {"placementType": "PickN", "numberOfClusters": 10}
+FIXTURE_A_STAGES = [
+    stage(
+        "stage1",
+        picks(group="prod", region="eastus"),
+        sortingLabelKey="index",
+        beforeStageTasks=[APPROVAL],
+        afterStageTasks=[wait("4s"), APPROVAL],
+    ),
+    stage(
+        "stage2",
+        picks(group="prod", region="westus"),
+        beforeStageTasks=[APPROVAL],
+        afterStageTasks=[APPROVAL, wait("4s")],
+    ),
+]
+
+
+async def fixture_a(r: Rollout, stages: Sequence[Mapping[str, Any]] | None = None, **more: Any) -> None:
+    leaving = [name for name in FIXTURE_A_CLUSTERS if name.startswith("unscheduled")]
+    stages = FIXTURE_A_STAGES if stages is None else stages
+    await r.begin(FIXTURE_A_CLUSTERS, stages, policy=PICK_10, leaving=leaving, **more)
+
+
+async def fixture_b(r: Rollout, *, leaving: int = 0, **tasks: Any) -> None:
+    clusters = {f"cluster-{i}": {"env": "test"} for i in range(3)}
+    gone = [f"unscheduled-cluster-{i}" for i in range(leaving)]
+    await r.begin(
+        {**clusters, **{key: {} for key in gone}},
+        [stage("stage1", **tasks)],
+        policy={"placementType": "PickN", "numberOfClusters": 3},
+        leaving=gone,
+    )

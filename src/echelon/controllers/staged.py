@@ -1,8 +1,8 @@
 """Staged runs of one scope: watches everything a run depends on, loads it, and decides nothing.
 
 A run is looked at when it, its approvals, its placement, strategy or policy snapshots change, when one of the
-placement's bindings moves or finishes, or when a member's labels change. A run that cannot be planned from the copy
-at hand is loaded again from the API itself: that verdict is final, so it is never given on a copy that lags behind.
+placement's bindings moves or finishes, or when a member's labels change. A run that would fail is loaded again from
+the API itself first: that verdict is final, so it is never given on a copy that lags behind.
 """
 
 from __future__ import annotations
@@ -23,10 +23,9 @@ from echelon.api.staged import Approval, Run
 from echelon.client.cache import Cache, Store
 from echelon.client.errors import NotFound
 from echelon.rules.plan import Plan
-from echelon.rules.rollout import is_over, step
+from echelon.rules.rollout import is_failing, is_over, step
 from echelon.rules.run_cluster import is_news
 from echelon.rules.run_phases import RunPhase, run_phase
-from echelon.rules.run_plan import is_plannable
 from echelon.rules.run_seen import Options, Seen
 from echelon.rules.select import InvalidSelection, Selected
 from echelon.runtime.controller import Watch, each
@@ -96,6 +95,7 @@ class StagedRuns:
         self._cluster_overrides = cache.store(CLUSTER_OVERRIDE_SNAPSHOTS)
         self._overrides = cache.store(OVERRIDE_SNAPSHOTS)
         self._written_at: dict[Key, datetime] = {}  # paces status writes; nothing is lost with it
+        self._doubted: set[Key] = set()  # runs to be read from the API itself next time; likewise
 
     @property
     def watches(self) -> Sequence[Watch]:
@@ -154,12 +154,13 @@ class StagedRuns:
         run: Run | None = self._runs.get(key.name, key.namespace)
         if run is None:
             self._written_at.pop(key, None)
+            self._doubted.discard(key)
             return None
         seen = self._from_copy(run)
+        if key in self._doubted:
+            seen = await self._from_api(seen)
         if run.metadata.is_deleting or run_phase(seen.status.conditions) is not RunPhase.NEW:
             return seen
-        if not is_plannable(seen):
-            seen = await self._from_api(seen)
         return await self._with_content(seen)
 
     def _from_copy(self, run: Run) -> Seen:
@@ -233,10 +234,15 @@ class StagedRuns:
         return replace(seen, resources=selected.manifests)
 
     def decide(self, seen: Seen, now: datetime) -> Plan:
-        """Apply the rule."""
+        """Apply the rule; a verdict that ends the run is given only on what the API itself says."""
+        key = Key(seen.run.namespace, seen.run.name)
         plan = step(seen, now)
+        if is_failing(plan) and key not in self._doubted:
+            self._doubted.add(key)
+            return Plan(wake_at=now, why="read again before giving up")
+        self._doubted.discard(key)
         if plan.status is not None:
-            self._written_at[Key(seen.run.namespace, seen.run.name)] = now
+            self._written_at[key] = now
         return plan
 
 

@@ -92,6 +92,14 @@ def is_over(run: Run) -> bool:
     return phase in _OVER and not run.metadata.is_deleting
 
 
+def is_failing(plan: Plan) -> bool:
+    """Whether a plan ends a run badly. That is final, so it must not rest on a copy that may lag behind (R-RUN-4)."""
+    return plan.status is not None and run_phase(plan.status.new.conditions) in (
+        RunPhase.INIT_FAILED,
+        RunPhase.FAILED,
+    )
+
+
 # --- the ends of a run's life -----------------------------------------------------------------------------------
 def _take_up(seen: Seen) -> Plan:
     """R-RUN-2: hold the run by a finalizer; from then on an omitted snapshot index is fixed, like a given one."""

@@ -78,7 +78,7 @@ def choose_snapshot(seen: Seen) -> ResourceSnapshot | None:
     for snapshot in found:
         if snapshot.metadata.annotations.get(ANNOTATION_RESOURCE_HASH):
             return snapshot
-    raise Abort(f"{INVALID}{UNEXPECTED}no master resourceSnapshot found for placement `{placement}`")
+    raise Abort(f"{INVALID}{UNEXPECTED}no master resourceSnapshot found for placement {placement}")
 
 
 def _version(seen: Seen, now: datetime) -> Version:
@@ -173,18 +173,3 @@ def _fill_stages(seen: Seen, draft: _Draft) -> None:
     except Misplaced as error:
         raise Abort(f"{INVALID}{CLIENT_ERROR}{error}") from error
     draft.delete_stage = plan_delete_stage(scheduled)
-
-
-def is_plannable(seen: Seen) -> bool:
-    """R-INIT-11: whether a plan can be made of this copy of the world, the version's content aside.
-
-    A run that cannot be planned is over, so the verdict is never given on a copy that may lag behind.
-    """
-    try:
-        _fill_stages(seen, _Draft())
-        choose_snapshot(seen)
-    except Abort:
-        return False
-    except NotYet:
-        return True
-    return True
