@@ -39,6 +39,7 @@ class Store:
         self.events: list[tuple[str, str]] = []
         self.writes = 0
         self._revision = 0
+        self._own: set[tuple[str, str, str]] = set()  # written by the plan that is being performed
 
     def _stamp(self, obj: dict[str, Any]) -> None:
         self._revision += 1
@@ -116,7 +117,8 @@ class Store:
             del self.objects[key]
 
     def perform(self, plan: Plan) -> None:
-        """Carry a plan out."""
+        """Carry a plan out. A plan does not conflict with its own writes."""
+        self._own = set()
         for step in plan.steps:
             for action in step:
                 self._act(action)
@@ -153,7 +155,11 @@ class Store:
                 self.events.append((action.reason, action.message))
 
     def _compare(self, ref: Any) -> None:
-        obj = self.objects[ref.resource.plural, ref.namespace or "", ref.name]
+        key = (ref.resource.plural, ref.namespace or "", ref.name)
+        obj = self.objects[key]
+        if key in self._own:
+            return
+        self._own.add(key)
         if ref.resource_version and obj["metadata"]["resourceVersion"] != ref.resource_version:
             raise Conflict(f"{ref.name}: {ref.resource_version} is not {obj['metadata']['resourceVersion']}")
 
