@@ -26,6 +26,14 @@ COMMANDS: dict[str, tuple[str, str, str]] = {
     "start": ("echelon.cli.change", "start", "Start a run that is planned."),
     "stop": ("echelon.cli.change", "stop", "Stop a run; clusters under way finish."),
     "resume": ("echelon.cli.change", "resume", "Let a stopped run go on."),
+    "plan": ("echelon.cli.plan", "plan", "Say what a run will do; nothing is written."),
+    "diff": ("echelon.cli.history", "diff", "Compare two versions of a placement."),
+    "history": ("echelon.cli.history", "history", "List a placement's versions and runs."),
+    "rollback": ("echelon.cli.history", "rollback", "Roll an earlier version out again, as a new run."),
+    "clusters": ("echelon.cli.members", "clusters", "List member clusters."),
+    "drain": ("echelon.cli.members", "drain", "Move placements off a cluster and keep them off."),
+    "uncordon": ("echelon.cli.members", "uncordon", "Let a drained cluster be picked again."),
+    "completion": ("echelon.cli.complete", "completion", "Print the completion script of a shell."),
     "approvals": ("echelon.cli.approve", "approvals", "List what waits for an approval."),
     "approve": ("echelon.cli.approve", "approve", "Approve what a run waits for."),
     "sandbox": (
@@ -43,12 +51,19 @@ COMMANDS: dict[str, tuple[str, str, str]] = {
     "crds": ("echelon.cli.crds", "crds", "Print the custom resource definitions."),
 }
 
+# the syntax of kubectl fleet, accepted but not advertised
+HIDDEN: dict[str, tuple[str, str, str]] = {
+    "draincluster": ("echelon.cli.members", "draincluster", ""),
+    "uncordoncluster": ("echelon.cli.members", "uncordoncluster", ""),
+}
+
 EXIT_ERROR = 1
 
 
 class Lazy(click.Group):
     """A group that imports a command's module only when the command is used."""
 
+    hidden_of: ClassVar[dict[str, tuple[str, str, str]]] = HIDDEN
     commands_of: ClassVar[dict[str, tuple[str, str, str]]] = COMMANDS
 
     def list_commands(self, ctx: click.Context) -> list[str]:
@@ -59,9 +74,10 @@ class Lazy(click.Group):
     def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
         """Import the command."""
         del ctx
-        if cmd_name not in self.commands_of:
+        row = self.commands_of.get(cmd_name) or self.hidden_of.get(cmd_name)
+        if row is None:
             return None
-        module, name, _ = self.commands_of[cmd_name]
+        module, name, _ = row
         command = getattr(importlib.import_module(module), name)
         assert isinstance(command, click.Command)
         return command
@@ -106,13 +122,13 @@ def main() -> None:
     except BrokenPipeError:
         sys.exit(0)
     except Exception as error:
-        if not _is_expected(error):
+        if not is_expected(error):
             raise
         click.echo(f"error: {error}", err=True)
         sys.exit(EXIT_ERROR)
 
 
-def _is_expected(error: Exception) -> bool:
+def is_expected(error: Exception) -> bool:
     """Tell whether an error speaks for itself."""
     from echelon.client.errors import ApiError, Unreachable
     from echelon.client.kubeconfig import ConfigError
