@@ -15,39 +15,41 @@ import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
+from typing import TypeVar
 
 import yaml
+from tools.kubectl import find_or_build
 
 from tests.conformance.compare import judge
 from tests.conformance.embedded import embedded_hub
-from tests.conformance.endpoint import Endpoint, Kubeconfig
+from tests.conformance.endpoint import Kubeconfig
 from tests.conformance.install import install_crds
 from tests.conformance.known import FILE as KNOWN_FILE
 from tests.conformance.known import load_known
 from tests.conformance.recordings import forget_unknown, load_recorded, save_recorded
 from tests.conformance.runner import UNTIL_LIMIT_S, WORKERS, Sequence, load_sequences, run
+from tests.conformance.sessions import Session, load_sessions, run_sessions
 
 SHOWN_LINES = 8
 REASON_LENGTH = 160
+T = TypeVar("T", Sequence, Session)
 
 
-def _choose(sequences: list[Sequence], patterns: list[str]) -> list[Sequence]:
-    """Returns the sequences whose id matches one of the patterns; all without any."""
+def _choose(every: list[T], patterns: list[str]) -> list[T]:
+    """Returns the sequences or sessions whose id matches one of the patterns; all without any."""
     if not patterns:
-        return sequences
-    return [one for one in sequences if any(fnmatch.fnmatch(one.id, f"*{p}*") for p in patterns)]
+        return every
+    return [one for one in every if any(fnmatch.fnmatch(one.id, f"*{p}*") for p in patterns)]
 
 
 @contextmanager
-def _server(kubeconfig: Path | None, context: str | None) -> Iterator[Endpoint]:
+def _server(kubeconfig: Path | None) -> Iterator[Path]:
     """Gives the named server, or an embedded hub that lives as long as it is needed."""
     if kubeconfig is not None:
-        keeper = Kubeconfig(kubeconfig)
-        yield keeper.endpoint(context)
+        yield kubeconfig
         return
     with embedded_hub() as made:
-        keeper = Kubeconfig(made)
-        yield keeper.endpoint("hub")
+        yield made
 
 
 def _parser() -> argparse.ArgumentParser:
@@ -71,17 +73,19 @@ def _parser() -> argparse.ArgumentParser:
 def main(argv: list[str] | None = None) -> int:
     """Runs the sequences and compares or records; returns 1 when any differs."""
     options = _parser().parse_args(argv)
-    every = load_sequences()
-    chosen = _choose(every, options.only)
-    with _server(options.kubeconfig, options.context) as endpoint:
-        if any(sequence.crds for sequence in chosen):
-            install_crds(endpoint)
+    sequences, sessions = load_sequences(), load_sessions()
+    with _server(options.kubeconfig) as kubeconfig:
+        keeper = Kubeconfig(kubeconfig)
+        endpoint = keeper.endpoint(options.context or "hub")
+        install_crds(endpoint)
         began = time.monotonic()
-        results = run(chosen, endpoint, options.workers, options.patience)
+        results = run(_choose(sequences, options.only), endpoint, options.workers, options.patience)
+        chosen = _choose(sessions, options.only)
+        results += run_sessions(chosen, kubeconfig, str(find_or_build()), until_s=options.patience)
         took = time.monotonic() - began
     if options.record:
         save_recorded(result for result in results if result.error is None)
-        forget_unknown({sequence.id for sequence in every})
+        forget_unknown({one.id for one in (*sequences, *sessions)})
     recorded = load_recorded()
     found = {result.sequence.id: judge(result, recorded.get(result.sequence.id)) for result in results}
     failed = {name: problems for name, problems in found.items() if problems}
@@ -91,7 +95,7 @@ def main(argv: list[str] | None = None) -> int:
             print(f"    {line}")
     if options.known:
         _rewrite_known(found)
-    print(f"{len(results)} sequences in {took:.1f} s")
+    print(f"{len(results)} sequences and sessions in {took:.1f} s")
     print(f"{len(results) - len(failed)} passed, {len(failed)} failed")
     return 1 if failed else 0
 

@@ -9,7 +9,8 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
-START_LIMIT_S = 30.0
+ROOT = Path(__file__).parents[2]
+STOP_LIMIT_S = 30.0
 
 
 @contextmanager
@@ -17,9 +18,9 @@ def embedded_hub(members: int = 1) -> Iterator[Path]:
     """Serves a hub in memory on a free port; gives the path of its kubeconfig."""
     with tempfile.TemporaryDirectory(prefix="conformance-") as folder:
         kubeconfig = Path(folder) / "kubeconfig"
-        argv = [sys.executable, "-m", "echelon.hub", "--memory"]
+        argv = [sys.executable, "-m", "tests.conformance.serve"]
         argv += ["--members", str(members), "--kubeconfig", str(kubeconfig)]
-        process = subprocess.Popen(argv, stdout=subprocess.PIPE, text=True)
+        process = subprocess.Popen(argv, stdout=subprocess.PIPE, text=True, cwd=ROOT)
         assert process.stdout is not None
         try:
             said = process.stdout.readline()
@@ -28,5 +29,5 @@ def embedded_hub(members: int = 1) -> Iterator[Path]:
             yield kubeconfig
         finally:
             process.terminate()
-            process.wait(START_LIMIT_S)
+            process.wait(STOP_LIMIT_S)
             process.stdout.close()
