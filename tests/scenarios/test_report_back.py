@@ -179,8 +179,10 @@ def test_h3_a_policy_with_several_clusters_is_explained_in_an_event(desk):
         events = (await desk.client.list(EVENTS, desk.namespace or "default")).items
         said = [event["message"] for event in events if event["reason"] == "StatusNotReportedBack"]
         assert said == [
-            ("the scheduling policy in use is of the PickN type, but the number of target clusters is not set to 1; "
-            "cannot back-report status to original resources")
+            (
+                "the scheduling policy in use is of the PickN type, but the number of target clusters is not set to 1; "
+                "cannot back-report status to original resources"
+            )
         ]
 
     play(desk, scenario)

@@ -3,12 +3,12 @@
 import asyncio
 
 import pytest
-from tests.deliveries import EMPTY_LIST_HASH, Desk, config_map, diff, drift, manifest_condition
-from tests.world import world
 
 from echelon.api import names as n
 from echelon.api.own import WORKS
 from echelon.api.scope import CLUSTER, SCOPES
+from tests.deliveries import EMPTY_LIST_HASH, Desk, config_map, diff, drift, manifest_condition
+from tests.world import world
 
 APPLIED = {
     "RolloutStarted": ("True", "RolloutStarted"),
