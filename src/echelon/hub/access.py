@@ -84,6 +84,19 @@ class Access:
         if not self.allows(user, wanted):
             raise refusal(user, wanted, self.reason(user, wanted.namespace))
 
+    def explain(self, user: User, wanted: Attributes) -> tuple[bool, str]:
+        """Return whether a user may, and by which binding, as an access review tells it."""
+        if MASTERS in user.groups:
+            return True, ""
+        for subject in [f"u:{user.name}", *(f"g:{group}" for group in user.groups)]:
+            for scope in ("", wanted.namespace) if wanted.namespace else ("",):
+                bindings = self._subjects.get(scope, {}).get(subject, _NOTHING)
+                for key in sorted(bindings):
+                    resource, role = bindings[key]
+                    if any(rule.allows(wanted) for rule in self.role_rules(resource, role) or ()):
+                        return True, _allowed_by(scope, key, resource, role, subject)
+        return False, self.reason(user, wanted.namespace)
+
     def reason(self, user: User, namespace: str) -> str:
         """Return what the refusal says beside the refusal: roles that are bound and do not exist."""
         _, missing = self.rules_of(user, namespace)
@@ -158,6 +171,17 @@ class Access:
 
 
 _NOTHING: dict[str, RoleKey] = {}
+
+
+def _allowed_by(scope: str, binding: str, resource: str, role: str, subject: str) -> str:
+    namespace, _, name = binding.rpartition("/")
+    what = f'RoleBinding "{name}/{namespace}"' if scope else f'ClusterRoleBinding "{name}"'
+    kind = "ClusterRole" if resource == CLUSTER_ROLES else "Role"
+    who = f'{"User" if subject[0] == "u" else "Group"} "{subject[2:]}"'
+    if subject.startswith("u:system:serviceaccount:"):
+        _, _, _, owner, account = subject.split(":", 4)
+        who = f'ServiceAccount "{account}/{owner}"'
+    return f'RBAC: allowed by {what} of {kind} "{role.rpartition("/")[2]}" to {who}'
 
 
 def _subject(wire: Json) -> str:

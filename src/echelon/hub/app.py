@@ -8,8 +8,10 @@ or not, leaves as a Status.
 from __future__ import annotations
 
 import logging
+from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from echelon.hub import access, builtins, discovery, openapi, rest
 from echelon.hub.access_rules import Attributes
@@ -21,11 +23,14 @@ from echelon.hub.cluster import CRDS, Cluster
 from echelon.hub.entries import entry_of_row
 from echelon.hub.gotext import quote
 from echelon.hub.housekeeping import Housekeeping
+from echelon.hub.impersonate import PREFIX as IMPERSONATE
+from echelon.hub.impersonate import impersonated
 from echelon.hub.kinds import encode
 from echelon.hub.negotiate import document
-from echelon.hub.route import HUB, Target, route
+from echelon.hub.route import HUB, Target, route, split_cluster
 from echelon.hub.status import StatusError, bad_request, internal, no_such_resource, too_large
 from echelon.hub.store import Event, Store
+from echelon.hub.tokens import AUTHENTICATED, Tokens
 from echelon.hub.world import RealWorld, World
 
 if TYPE_CHECKING:
@@ -54,7 +59,9 @@ class Hub:
         self.builtins = builtins.catalog()
         self.admission = Admission()
         self.authority: Authority | None = None
-        self.tokens: dict[str, User] = {}
+        self.tokens = Tokens(self)
+        self.pod_log: Callable[[str, dict[str, Any], str], str] = lambda _cluster, _pod, _container: ""
+        """What a container printed: set by whoever plays the nodes."""
         self.clusters: dict[str, Cluster] = {}
         self.housekeeping = Housekeeping(self)
         self.store.base = born_with(self)
@@ -72,6 +79,7 @@ class Hub:
 
         log = SqliteLog(folder, self.store)  # locks the folder
         self.authority = Authority.load(folder, self.world.now())
+        self.tokens.keep_in(folder)
         compacted, revision, rows = log.rows()
         self.store.compacted = compacted
         for rev, cluster, resource, key, gone, body in rows:
@@ -93,9 +101,13 @@ class Hub:
         """Return the certificate that clients inside a cluster trust."""
         return self.authority.pair.certificate.decode() if self.authority is not None else ""
 
-    def authenticate(self, token: str) -> User | None:
-        """Return whom a bearer token stands for."""
-        return self.tokens.get(token)
+    def authenticate(self, token: str, path: str) -> User | None:
+        """Return whom a bearer token stands for in the logical cluster of a path."""
+        cluster = split_cluster(path)[0]
+        user = self.tokens.user_of(cluster, token) if cluster in self.clusters else None
+        if user is not None and AUTHENTICATED not in user.groups:
+            return replace(user, groups=(*user.groups, AUTHENTICATED))
+        return user
 
     async def handle(self, request: Request) -> Response:
         """Answer one request."""
@@ -114,6 +126,9 @@ class Hub:
         cluster = self.clusters.get(target.cluster)
         if cluster is None:
             raise no_such_resource()
+        headers = request.headers
+        if any(name.startswith(IMPERSONATE) for name in headers):
+            request.user = impersonated(headers, request.user, cluster)
         if MASTERS not in request.user.groups:
             cluster.access.check(request.user, wanted(target))
         if len(request.body) > MAX_BODY:

@@ -40,3 +40,11 @@ def track(call: Call, old: Json | None, new: Json) -> None:
         old, new, manager, kind.schema, now, kind.api_version, call.subresource, reset=reset_of(call)
     )
     new["metadata"] = tracked["metadata"]
+
+
+def track_as(call: Call, new: Json, api_version: str) -> None:
+    """Record the manager of an object that is no object of the call's kind, such as a TokenRequest."""
+    manager = manager_name(call.option("fieldManager"), call.request.headers.get("user-agent", ""))
+    now = rfc3339(call.hub.world.now())
+    tracked = track_update(None, new, manager, None, now, api_version, call.subresource, reset=_NOTHING)
+    new["metadata"] = tracked["metadata"]

@@ -117,7 +117,7 @@ def read_delete_options(call: Call) -> Json:
         options = {name: value for name, value in decoded.items() if value is not None}
     else:
         options = _from_query(call)
-    _check_types(options)
+    check_types(options)
     causes = _delete_causes(options)
     if causes:
         raise invalid("meta.k8s.io", "DeleteOptions", "", causes)
@@ -150,7 +150,8 @@ _TYPES: dict[str, tuple[type, str]] = {
 }
 
 
-def _check_types(options: Json) -> None:
+def check_types(options: Json) -> None:
+    """Refuse DeleteOptions with values of the wrong types."""
     for name, (wanted, called) in _TYPES.items():
         value = options.get(name)
         if value is None:

@@ -4,14 +4,16 @@ from __future__ import annotations
 
 from collections.abc import Awaitable, Callable
 
-from echelon.hub import options
+from echelon.hub import options, rest_pods, reviews
 from echelon.hub.call import Call, Response
 from echelon.hub.rest_delete import delete, delete_collection
 from echelon.hub.rest_patch import patch
 from echelon.hub.rest_read import get, list_objects
+from echelon.hub.rest_scale import get_scale, patch_scale, put_scale
 from echelon.hub.rest_watch import watch
 from echelon.hub.rest_write import create, need, update
-from echelon.hub.status import method_not_allowed, no_such_resource
+from echelon.hub.status import method_not_allowed, no_such_resource, not_found
+from echelon.hub.token_request import token_request
 
 _VERBS = {
     "get": get,
@@ -25,8 +27,27 @@ _VERBS = {
 }
 
 
-SPECIAL: dict[tuple[str, str], Callable[[Call], Awaitable[Response]]] = {}
-"""By resource and subresource: what answers a create that stores nothing, such as an access review."""
+_AUTHENTICATION, _AUTHORIZATION = "authentication.k8s.io", "authorization.k8s.io"
+SPECIAL: dict[tuple[str, str, str], Callable[[Call], Awaitable[Response]]] = {
+    (f"{_AUTHENTICATION}/selfsubjectreviews", "", "create"): reviews.self_subject,
+    (f"{_AUTHENTICATION}/tokenreviews", "", "create"): reviews.token_review,
+    (f"{_AUTHORIZATION}/selfsubjectaccessreviews", "", "create"): reviews.self_access,
+    (f"{_AUTHORIZATION}/subjectaccessreviews", "", "create"): reviews.subject_access,
+    (f"{_AUTHORIZATION}/localsubjectaccessreviews", "", "create"): reviews.local_access,
+    (f"{_AUTHORIZATION}/selfsubjectrulesreviews", "", "create"): reviews.self_rules,
+    ("/serviceaccounts", "token", "create"): token_request,
+    ("/pods", "binding", "create"): rest_pods.bind,
+    ("/pods", "eviction", "create"): rest_pods.evict,
+    ("/pods", "log", "get"): rest_pods.log,
+}
+"""By resource, subresource and verb: what is not a plain read or write of an object."""
+
+SCALE: dict[str, Callable[[Call], Awaitable[Response]]] = {
+    "get": get_scale,
+    "update": put_scale,
+    "patch": patch_scale,
+}
+NODE_ONLY = frozenset({"exec", "attach", "portforward", "proxy"})
 
 
 async def serve(call: Call) -> Response:
@@ -34,17 +55,28 @@ async def serve(call: Call) -> Response:
     verb = call.verb
     handler = _VERBS.get(verb)
     if handler is None:
-        raise method_not_allowed(call.kind.group, call.kind.plural)
-    if call.subresource and call.subresource not in call.kind.subresources:
-        raise no_such_resource()
+        raise method_not_allowed()
+    if call.subresource and (
+        call.subresource not in call.kind.subresources or (call.rest and call.subresource != "proxy")
+    ):
+        raise (
+            not_found(call.kind.group, call.kind.plural, call.name)
+            if call.kind.custom
+            else no_such_resource()
+        )
     need(call, verb)
     if call.request.query or verb == "patch":
         options.check(call)
     if call.kind.deprecation:
         call.warnings.append(call.kind.deprecation)
-    special = SPECIAL.get((call.kind.resource, call.subresource))
-    if special is not None and verb == "create":
+    special = SPECIAL.get((call.kind.resource, call.subresource, verb))
+    if special is None and call.subresource:
+        if call.subresource == "scale":
+            special = SCALE[verb]
+        elif call.subresource in NODE_ONLY:
+            special = rest_pods.no_node
+    if special is not None:
         return await special(call)
     if not call.kind.stored:
-        raise method_not_allowed(call.kind.group, call.kind.plural)
+        raise method_not_allowed()
     return await handler(call)

@@ -60,14 +60,14 @@ async def delete(call: Call) -> Response:
     old = call.kind.read(entry.body)
     if call.kind.resource == NAMESPACES and call.name in KEPT_NAMESPACES:
         raise forbidden("", "namespaces", call.name, "this namespace may not be deleted")
-    _preconditions(call, old["metadata"], options.get("preconditions") or {})
+    preconditions(call, old["metadata"], options.get("preconditions") or {})
     if not call.hub.admission.quiet(call):
         await call.hub.admission.validate(call, None, old)
         entry = call.table.head(call.key)
         if entry is None:
             raise not_found(call.kind.group, call.kind.plural, call.name)
         old = call.kind.read(entry.body)
-        _preconditions(call, old["metadata"], options.get("preconditions") or {})
+        preconditions(call, old["metadata"], options.get("preconditions") or {})
     if options.get("dryRun"):
         return _answer(call, old, entry, gone=True)
     after, gone = remove(call, entry, old, options)
@@ -88,7 +88,8 @@ def _answer(call: Call, old: Json, after: Entry, *, gone: bool) -> Response:
     )
 
 
-def _preconditions(call: Call, meta: Json, wanted: Json) -> None:
+def preconditions(call: Call, meta: Json, wanted: Json) -> None:
+    """Refuse to delete another object, or another state of it, than the client means."""
     for name, called in (("uid", "UID"), ("resourceVersion", "ResourceVersion")):
         given = wanted.get(name)
         if given is not None and given != meta.get(name):

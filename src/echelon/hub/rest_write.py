@@ -11,7 +11,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from echelon.hub import conform, generation, kind_rules, managed, metadata
+from echelon.hub import conform, escalation, generation, kind_rules, managed, metadata
 from echelon.hub.apply import unchanged
 from echelon.hub.body import decode_object, expect_kind
 from echelon.hub.call import Call, Response
@@ -71,6 +71,9 @@ async def create_object(call: Call, obj: Json, operation: str = "Update") -> Res
     if operation != "Apply":
         managed.track(call, None, obj)
     _refuse(call, conform.problems(call, obj, None))
+    check = escalation.CHECKS.get(kind.resource)
+    if check is not None:
+        check(call, obj, None)
     if not quiet:
         await call.hub.admission.validate(call, obj, None)
     table, key = call.table, call.key
@@ -140,6 +143,9 @@ async def change_object(call: Call, change: Change, operation: str = "Update") -
         if unchanged(old, new):
             return await already(call, entry)
         _refuse(call, conform.problems(call, new, old))
+        check = escalation.CHECKS.get(call.kind.resource)
+        if check is not None:
+            check(call, new, old)
         if not quiet:
             await call.hub.admission.validate(call, new, old)
             if call.table.head(call.key) is not entry:
@@ -263,6 +269,6 @@ def need(call: Call, verb: str) -> None:
     if call.subresource:
         sub = call.kind.subresources.get(call.subresource)
         if sub is None or verb not in sub.verbs:
-            raise method_not_allowed(call.kind.group, call.kind.plural)
+            raise method_not_allowed()
     elif verb not in call.kind.verbs:
-        raise method_not_allowed(call.kind.group, call.kind.plural)
+        raise method_not_allowed()

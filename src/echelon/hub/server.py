@@ -77,7 +77,7 @@ class Server:
             )
         except ValueError:
             raise bad_request("the query of the request cannot be read") from None
-        headers = {name.lower(): value for name, value in incoming.headers.items()}
+        headers = _headers(incoming)
         body = b""
         if incoming.can_read_body:
             body = await _body(incoming)
@@ -93,10 +93,11 @@ class Server:
         authorization = headers.get("authorization", "")
         if authorization:
             scheme, _, token = authorization.partition(" ")
-            found = self.hub.authenticate(token.strip()) if scheme.lower() == "bearer" and token else None
-            if found is None:
-                raise unauthorized()
-            return found
+            if scheme.lower() == "bearer" and token.strip():
+                found = self.hub.authenticate(token.strip(), incoming.raw_path)
+                if found is None:
+                    raise unauthorized()
+                return found
         return ANONYMOUS
 
     async def _answer(self, incoming: web.BaseRequest, response: Response) -> web.StreamResponse:
@@ -132,6 +133,19 @@ class Server:
             pass  # the client left; nobody is there to be told
         finally:
             await body.aclose()  # type: ignore[attr-defined]
+
+
+def _headers(incoming: web.BaseRequest) -> dict[str, str]:
+    """Return the headers by lower-case name; those that may repeat are joined."""
+    headers: dict[str, str] = {}
+    for name, value in incoming.headers.items():
+        key = name.lower()
+        if key in headers and key.startswith("impersonate-"):
+            value = f"{headers[key]}\n{value}"
+        elif key in headers and key == "accept":
+            value = f"{headers[key]},{value}"
+        headers[key] = value
+    return headers
 
 
 async def _body(incoming: web.BaseRequest) -> bytes:

@@ -94,13 +94,13 @@ def bad_request(message: str) -> StatusError:
     return StatusError(400, "BadRequest", message)
 
 
-def method_not_allowed(group: str = "", plural: str = "") -> StatusError:
+def method_not_allowed() -> StatusError:
     """Answer that the resource does not do this verb."""
     return StatusError(
         405,
         "MethodNotAllowed",
         "the server does not allow this method on the requested resource",
-        _details("", group, plural),
+        {},
     )
 
 
