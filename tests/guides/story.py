@@ -100,25 +100,31 @@ class Story:
             yaml.safe_dump({"apiVersion": "apps/v1", "kind": "Deployment", "metadata": meta, "spec": spec})
         )
 
+    def run(self, name: str) -> str:
+        """Cluster-scoped runs share one space of names; each story has its own."""
+        return f"{self.space}-{name}"
+
     def start(self, name: str, state: str | None = "Run", index: str | None = None) -> None:
         spec: dict[str, Any] = {"placementName": self.placement, "stagedRolloutStrategyName": self.strategy}
         if state is not None:
             spec["state"] = state
         if index is not None:
             spec["resourceSnapshotIndex"] = index
-        self.live.apply(self.manifest(self.words.run_kind, name, spec))
+        self.live.apply(self.manifest(self.words.run_kind, self.run(name), spec))
 
     def set_state(self, name: str, state: str, *, ok: bool = True) -> str:
         patch = json.dumps({"spec": {"state": state}})
-        return self.live.kubectl("patch", self.words.run, name, *self.at, "--type=merge", "-p", patch, ok=ok)
+        return self.live.kubectl(
+            "patch", self.words.run, self.run(name), *self.at, "--type=merge", "-p", patch, ok=ok
+        )
 
     def wait(self, run: str, condition: str) -> str:
-        return self.live.wait(f"{self.words.run}/{run}", condition, *self.at)
+        return self.live.wait(f"{self.words.run}/{self.run(run)}", condition, *self.at)
 
     def wait_reason(self, run: str, type_: str, reason: str) -> None:
         path = f"{{.status.conditions[?(@.type=='{type_}')].reason}}={reason}"
         self.live.kubectl(
-            "wait", f"{self.words.run}/{run}", *self.at, f"--for=jsonpath={path}", "--timeout=60s"
+            "wait", f"{self.words.run}/{self.run(run)}", *self.at, f"--for=jsonpath={path}", "--timeout=60s"
         )
 
     def get(self, what: str, name: str = "", *more: str) -> str:
@@ -128,12 +134,15 @@ class Story:
         found: dict[str, Any] = json.loads(self.get(what, name, "-o", "json"))
         return found
 
+    def run_json(self, name: str) -> dict[str, Any]:
+        return self.json(self.words.run, self.run(name))
+
     def describe(self, what: str, name: str) -> str:
         return self.live.kubectl("describe", what, name, *self.at)
 
     def row(self, run: str) -> dict[str, str]:
         """Return the columns of `kubectl get csur|sur NAME` by their heads, as a person reads them."""
-        head, line = self.get(self.words.run, run).splitlines()
+        head, line = self.get(self.words.run, self.run(run)).splitlines()
         starts = [head.index(word) for word in head.split()]
         return {
             word: line[start:end].strip()
@@ -141,7 +150,7 @@ class Story:
         }
 
     def message(self, run: str, type_: str) -> str:
-        conditions = self.json(self.words.run, run)["status"]["conditions"]
+        conditions = self.run_json(run)["status"]["conditions"]
         return next((one["message"] for one in conditions if one["type"] == type_), "")
 
     def pods(self, member: str) -> str:

@@ -9,7 +9,8 @@ from tests.guides.story import CLUSTER, NAMESPACED, Story, two_stages
 from tests.live import live  # noqa: F401 - a fixture
 
 pytestmark = [pytest.mark.kubectl, pytest.mark.timeout(240)]
-FAILED = "cannot continue the updateRun: failed to validate the updateRun: failed to process the request due to a client error: "
+ABORTED = "cannot continue the updateRun: failed to validate the updateRun: "
+FAILED = f"{ABORTED}failed to process the request due to a client error: "
 
 
 @pytest.fixture(autouse=True)
@@ -63,7 +64,7 @@ def test_a_missing_snapshot_index_fails_initialization(tell):
     assert story.message("example-run", "Initialized") == (
         f"{FAILED}no resourceSnapshots with index `1` found for placement `{path}`"
     )
-    said = flat(story.describe(story.words.run, "example-run"))
+    said = flat(story.describe(story.words.run, story.run("example-run")))
     assert "Stage Name: kubernetes-fleet.io/deleteStage" in said
     assert "Policy Observed Cluster Count: 3" in said
     assert "Reason: UpdateRunInitializedFailed" in said
@@ -74,7 +75,7 @@ def test_a_run_without_a_state_is_planned_and_starts_when_told(tell):
     story.prepare()
     story.start("example-run", state=None)
     story.wait("example-run", "Initialized")
-    assert story.json(story.words.run, "example-run")["spec"]["state"] == "Initialize"
+    assert story.run_json("example-run")["spec"]["state"] == "Initialize"
     assert story.row("example-run")["PROGRESSING"] == ""
     refused = story.set_state("example-run", "Stop", ok=False)
     assert "invalid state transition: cannot transition from Initialize to Stop" in refused
@@ -123,7 +124,7 @@ def test_a_strategy_deleted_under_a_run_aborts_it(tell):
     story = tell("nostrat")
     held(story)
     story.live.kubectl("delete", story.words.strategy_kind, story.strategy, *story.at)
-    expect_failure(story, f"{FAILED}referenced updateStrategy not found: `")
+    expect_failure(story, f"{ABORTED}referenced updateStrategy not found: `")
 
 
 def test_a_cluster_that_comes_to_match_two_stages_aborts_the_run(tell):
@@ -142,7 +143,7 @@ def test_a_cluster_that_comes_to_match_two_stages_aborts_the_run(tell):
     story.wait_reason("example-run", "Progressing", "UpdateRunWaiting")
     story.live.kubectl("label", "membercluster", "member1", "extra=true")
     try:
-        expect_failure(story, f"{FAILED}cluster `member1` appears in more than one stage")
+        expect_failure(story, f"{ABORTED}cluster `member1` appears in more than one stage")
     finally:
         story.live.kubectl("label", "membercluster", "member1", "extra-")
 
@@ -172,7 +173,7 @@ def test_a_run_that_is_preempted_names_the_binding_and_the_binding_names_the_oth
     )
     held = story.json(story.words.bindings, binding)
     started = next(one for one in held["status"]["conditions"] if one["type"] == "RolloutStarted")
-    assert started["message"].endswith("updateRun: example-run-1")
+    assert started["message"].endswith(f"updateRun: {story.run('example-run-1')}")
     assert held["spec"]["resourceSnapshotName"] == f"{story.placement}-2-snapshot"
 
 
@@ -206,7 +207,7 @@ def test_a_bad_image_makes_the_run_stuck_and_the_cause_is_found_as_the_guide_say
     story.deploy("nginx:1.28")
     story.start("fixed")
     story.wait("fixed", "Succeeded")
-    story.live.kubectl("delete", story.words.run, "example-run", *story.at)
+    story.live.kubectl("delete", story.words.run, story.run("example-run"), *story.at)
     assert "InvalidImageName" not in story.pods("member2")
 
 
@@ -218,9 +219,9 @@ def test_an_approval_at_the_wrong_generation_says_why_it_does_not_count(tell):
     assert story.message("example-run", "Progressing") == (
         "The updateRun is waiting for after-stage tasks in stage staging to complete"
     )
-    request = "example-run-after-staging"
+    request = f"{story.run('example-run')}-after-staging"
     labels = story.json(story.words.approvals, request)["metadata"]["labels"]
-    assert labels["kubernetes-fleet.io/targetUpdateRun"] == "example-run"
+    assert labels["kubernetes-fleet.io/targetUpdateRun"] == story.run("example-run")
     assert labels["kubernetes-fleet.io/taskType"] == "afterStage"
     story.approve(request, generation=0)
     what = f"{story.words.approvals}/{request}"
@@ -229,9 +230,9 @@ def test_an_approval_at_the_wrong_generation_says_why_it_does_not_count(tell):
     assert not any(one["type"] == "ApprovalAccepted" for one in conditions)
     head, line = story.get(story.words.approvals, request).splitlines()
     assert head.split() == ["NAME", "UPDATE-RUN", "STAGE", "APPROVED", "AGE"]
-    assert line.split()[:4] == [request, "example-run", "staging", "True"]
+    assert line.split()[:4] == [request, story.run("example-run"), "staging", "True"]
     story.approve(request, generation=1)
     story.live.wait(what, "ApprovalAccepted", *story.at)
     story.wait("example-run", "Succeeded")
-    run = json.dumps(story.json(story.words.run, "example-run"))
+    run = json.dumps(story.run_json("example-run"))
     assert "All stages are completed successfully" in run

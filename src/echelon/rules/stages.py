@@ -89,7 +89,9 @@ def applied_strategy(strategy: RolloutStrategy) -> ApplyStrategy:
 
 def read_placement(seen: Seen, into: Scheduled) -> None:
     """R-INIT-1: the placement exists and leaves its rollout to runs."""
-    if seen.placement is None:
+    # One that is being deleted is as good as gone: its snapshots go before it does, which would only be a confusing
+    # way to say so.
+    if seen.placement is None or seen.placement.metadata.is_deleting:
         raise Abort(f"{INVALID}{CLIENT_ERROR}parent placement not found")
     strategy = seen.placement.spec.strategy or RolloutStrategy()
     if strategy.type != RolloutType.EXTERNAL:
