@@ -37,7 +37,7 @@ from echelon.api.names import BindingState, resource_snapshot_name
 from echelon.api.placement import ApplyStrategy
 from echelon.api.staged import ClusterStatus, Run, RunStatus
 from echelon.rules.plan import Patch, ref_of
-from echelon.rules.run_phases import STARTED, SUCCEEDED, ClusterPhase, Moment
+from echelon.rules.run_phases import STARTED, SUCCEEDED, ClusterPhase, Moment, has_status
 from echelon.rules.run_seen import CLIENT_ERROR, Seen
 
 ROLLOUT_STARTED = "RolloutStarted"
@@ -130,12 +130,21 @@ def mover_of(binding: Binding) -> str:
 
 
 def is_later(rival: Run, run: Run) -> bool:
-    """R-RIVAL-1: runs are ordered by when they were made; the name decides within one second."""
-    return _made(rival) > _made(run)
+    """R-RIVAL-1: runs are ordered by when they were made.
+
+    Times are stored in whole seconds. Within one, a rival that has succeeded came first (one starts the next run
+    when the last is through); of two that are under way the name decides, so that exactly one gives way.
+    """
+    ours, theirs = made_at(run), made_at(rival)
+    if theirs != ours:
+        return theirs > ours
+    has_succeeded = rival.status is not None and has_status(rival.status.conditions, SUCCEEDED, TRUE)
+    return not has_succeeded and rival.name > run.name
 
 
-def _made(run: Run) -> tuple[datetime, str]:
-    return (run.metadata.creation_timestamp or _EPOCH, run.name)
+def made_at(run: Run) -> datetime:
+    """Return when a run was made, to the second."""
+    return run.metadata.creation_timestamp or _EPOCH
 
 
 def rival_of(binding: Binding, seen: Seen) -> Run | None:
@@ -155,7 +164,7 @@ def rival_of(binding: Binding, seen: Seen) -> Run | None:
         if rival.status is not None
         and version == resource_snapshot_name(placement, rival.status.resource_snapshot_index_used)
     ]
-    return max(users, key=_made, default=None)
+    return max(users, key=lambda rival: (made_at(rival), rival.name), default=None)
 
 
 def taken_over_by(entry: ClusterStatus, binding: Binding, target: Target, seen: Seen) -> str:
@@ -193,8 +202,7 @@ def started_by(binding: Binding, run: Run) -> datetime | None:
     stamp = find_condition(conditions_of(binding), ROLLOUT_STARTED)
     if stamp is None or stamp.observed_generation != binding.metadata.generation:
         return None
-    made_at = run.metadata.creation_timestamp or _EPOCH
-    if mover_of(binding) != run.name or stamp.last_transition_time < made_at:
+    if mover_of(binding) != run.name or stamp.last_transition_time < made_at(run):
         return None
     return stamp.last_transition_time
 
