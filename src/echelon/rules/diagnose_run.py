@@ -48,7 +48,14 @@ _MESSAGES: tuple[tuple[re.Pattern[str], str], ...] = tuple(
             ),
             "taken-over",
         ),
-        (r"parent (?:resource)?placement not found", "placement-missing"),
+        (
+            (
+                r"resourceBinding of the updating cluster `(?P<cluster>[^`]*)` in the stage `(?P<stage>[^`]*)` "
+                r"does not have expected status"
+            ),
+            "taken-over",
+        ),
+        (r"parent (?:resourceP|p)lacement not found", "placement-missing"),
         (
             r"does not have an external rollout strategy, current strategy: (?P<type>\w+)",
             "placement-not-external",
@@ -120,13 +127,14 @@ def spot_run(seen: Seen, status: RunStatus, now: datetime) -> Iterator[Spotted]:
         return
     if phase is RunPhase.INITIALIZED and seen.run.spec.state == RunState.INITIALIZE:
         yield Spotted(cause="not-started", evidence=_evidence(seen, status, INITIALIZED))
-    if phase is RunPhase.STOPPING:
+    is_stopping = phase is RunPhase.STUCK and seen.run.spec.state == RunState.STOP
+    if phase is RunPhase.STOPPING or is_stopping:
         yield _stopping(seen, status)
     if phase is RunPhase.STOPPED:
         yield _stopped(seen, status)
     if phase in {RunPhase.INITIALIZED, RunPhase.STOPPED}:  # one under way is ended by its own check
         yield from _outdated(seen, status)
-    if phase not in {RunPhase.STOPPING, RunPhase.STOPPED}:
+    if phase not in {RunPhase.STOPPING, RunPhase.STOPPED} and not is_stopping:
         for stage in status.stages_status:
             yield from _waits(seen, status, stage, now)
     yield from _deletion(status)
@@ -160,6 +168,8 @@ def _failure(seen: Seen, status: RunStatus, phase: RunPhase) -> Spotted:
         if cause == "taken-over":
             rival, said = _mover(seen, words["cluster"], message)
             words["rival"] = rival
+            held = (one.name for one in seen.bindings if one.spec.target_cluster == words["cluster"])
+            words.setdefault("binding", next(held, ""))
             evidence += said
         return Spotted(cause=cause, words=words, stage=words.get("stage", ""), evidence=tuple(evidence))
     return Spotted(cause="failed", words={**words, "detail": plain(message)}, evidence=tuple(evidence))

@@ -430,7 +430,8 @@ def _headline(
     if phase is RunPhase.STUCK:
         names = [one.name for stage in stages for one in stage.shown if one.state == "stuck"]
         where = f": {', '.join(names[:3])}{' …' if len(names) > 3 else ''}" if names else ""
-        return f"stuck{for_}{where}"
+        stopping = " while stopping" if seen.run.spec.state == RunState.STOP else ""
+        return f"stuck{for_}{stopping}{where}"
     if phase is RunPhase.PROGRESSING:
         current = next((stage for stage in stages if stage.state == "updating"), None)
         return f'progressing: stage "{current.name}"' if current else "progressing"
