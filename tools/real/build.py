@@ -148,7 +148,7 @@ def _find_go_below(target: Path) -> str | None:
     return None
 
 
-def _go_env(versions: Mapping[str, str]) -> dict[str, str]:
+def go_env(versions: Mapping[str, str]) -> dict[str, str]:
     """Returns the environment for go: two compilers at most, since a lab shares its machine."""
     env = dict(os.environ)
     env.setdefault("GOFLAGS", "-p=2")
@@ -158,7 +158,7 @@ def _go_env(versions: Mapping[str, str]) -> dict[str, str]:
     return env
 
 
-def _run(command: list[str], cwd: Path, env: Mapping[str, str]) -> str:
+def run_command(command: list[str], cwd: Path, env: Mapping[str, str]) -> str:
     """Runs one command at low priority; returns its output, raises BuildError with its words."""
     nice = ["nice", "-n", "10"] if shutil.which("nice") else []
     done = subprocess.run(
@@ -172,7 +172,7 @@ def _run(command: list[str], cwd: Path, env: Mapping[str, str]) -> str:
 
 def _staging_of(go: str, version: str, cwd: Path, env: Mapping[str, str]) -> list[str]:
     """Lists the modules that k8s.io/kubernetes replaces by directories of its own repository."""
-    out = _run([go, "mod", "download", "-json", f"k8s.io/kubernetes@{version}"], cwd, env)
+    out = run_command([go, "mod", "download", "-json", f"k8s.io/kubernetes@{version}"], cwd, env)
     text = Path(json.loads(out)["GoMod"]).read_text()
     return re.findall(r"^\s*(?:replace\s+)?(k8s\.io/\S+) => \./staging/", text, re.MULTILINE)
 
@@ -180,7 +180,7 @@ def _staging_of(go: str, version: str, cwd: Path, env: Mapping[str, str]) -> lis
 def relock(go: str) -> None:
     """Generates go.mod and go.sum of every wrapper from the pinned versions into modules/."""
     versions = load_versions()
-    env = _go_env(versions)
+    env = go_env(versions)
     for wrapper in WRAPPERS:
         where = MODULES / wrapper.name
         shutil.rmtree(where, ignore_errors=True)
@@ -195,7 +195,7 @@ def relock(go: str) -> None:
             lines += ["replace (", *(f"\t{name} => {name} {staged}" for name in names), ")", ""]
             (where / "go.mod").write_text("\n".join(lines))
         # Resolving the packages records exactly the modules that the mains need, not their tests'.
-        _run([go, "list", "-mod=mod", "-deps", *wrapper.mains], where, env)
+        run_command([go, "list", "-mod=mod", "-deps", *wrapper.mains], where, env)
         print(f"locked {wrapper.name} {version}", flush=True)
 
 
@@ -235,7 +235,7 @@ def build() -> Path:
     with (release / "build.lock").open("w") as lock:
         fcntl.flock(lock, fcntl.LOCK_EX)
         go = find_go()
-        env = _go_env(versions)
+        env = go_env(versions)
         _build_certs(bin_dir / certs_name(), go, env)
         for wrapper in WRAPPERS:
             _build_wrapper(wrapper, release, go, env)
@@ -246,7 +246,7 @@ def _build_certs(target: Path, go: str, env: Mapping[str, str]) -> None:
     """Builds the certificate maker, which is our own and needs nothing but Go."""
     if not target.is_file():
         flags = ["-trimpath", "-buildvcs=false", "-ldflags", "-s -w"]
-        _run([go, "build", *flags, "-o", str(target), "."], MODULES / "certs", env)
+        run_command([go, "build", *flags, "-o", str(target), "."], MODULES / "certs", env)
 
 
 def _build_wrapper(wrapper: Wrapper, release: Path, go: str, env: Mapping[str, str]) -> None:
@@ -264,7 +264,7 @@ def _build_wrapper(wrapper: Wrapper, release: Path, go: str, env: Mapping[str, s
         partial = target.with_suffix(".partial")
         flags = ["-mod=readonly", "-buildvcs=false", "-trimpath"]
         flags += ["-ldflags", _ldflags(wrapper, versions)]
-        _run([go, "build", *flags, "-o", str(partial), main], work, env)
+        run_command([go, "build", *flags, "-o", str(partial), main], work, env)
         partial.rename(target)
         print(f"built {target.name} in {time.monotonic() - started:.0f} s", flush=True)
 
