@@ -1,16 +1,19 @@
 """Make an object what its schema says: prune what is unknown, fill in defaults, list what is wrong.
 
 The one place where the verbs meet the schema modules. Unknown fields become an
-error, a warning or nothing, as the client's fieldValidation asks.
+error, a warning or nothing, as the client's fieldValidation asks. What a client
+sent is never answered with more than `MAX_WARNINGS` warnings.
 """
 
 from __future__ import annotations
 
 from typing import Any
 
-from echelon.hub import metadata, schema
+from echelon.hub import builtins_computed, builtins_decode, builtins_rules, metadata, schema
 from echelon.hub.call import Call
-from echelon.hub.status import bad_request
+from echelon.hub.gotext import quote
+from echelon.hub.kinds import encode
+from echelon.hub.status import StatusError, bad_request
 
 Json = dict[str, Any]
 MODES = ("Ignore", "Warn", "Strict")
@@ -20,35 +23,53 @@ MAX_WARNINGS = 20
 
 def shape(call: Call, obj: Json) -> None:
     """Prune and default an object in place."""
-    mode = call.option("fieldValidation")
-    if mode and mode not in MODES:
+    mode = call.option("fieldValidation") or "Warn"
+    if mode not in MODES:
         raise bad_request(
             f'fieldValidation: Unsupported value: "{mode}": supported values: "Ignore", "Strict", "Warn"'
         )
+    patched = encode(dict(sorted(obj.items()))) if mode == "Strict" and call.verb == "patch" else b""
     _meta, unknown = metadata.shape(obj)
-    compiled = call.kind.schema
+    kind, compiled = call.kind, call.kind.schema
     if compiled is not None:
-        unknown += schema.prune(compiled, obj)
+        if kind.definition:
+            builtins_decode.check(kind, compiled, obj)
+            unknown += schema.prune_in_order(compiled, obj)
+        else:
+            unknown += schema.prune(compiled, obj)
         schema.apply_defaults(compiled, obj)
+        if kind.definition:
+            builtins_computed.decoded(kind, obj)
     if unknown:
-        report(call, mode or "Warn", [f'unknown field "{path}"' for path in unknown])
+        _report(call, mode, [f'unknown field "{path}"' for path in unknown], patched)
 
 
-def report(call: Call, mode: str, found: list[str]) -> None:
+def _report(call: Call, mode: str, found: list[str], patched: bytes) -> None:
     """Refuse or warn about what strict decoding found."""
-    if mode == "Strict":
-        raise bad_request("strict decoding error: " + ", ".join(found))
     if mode == "Warn":
         call.warnings += found[:MAX_WARNINGS]
+    if mode != "Strict":
+        return
+    problem = "strict decoding error: " + ", ".join(found)
+    if not patched:
+        raise builtins_decode.unreadable(call.kind, problem)
+    message = f"Invalid value: {quote(patched.decode())}: {problem}"
+    cause = {"reason": "FieldValueInvalid", "message": message, "field": "patch"}
+    raise StatusError(422, "Invalid", f' "" is invalid: patch: {message}', {"causes": [cause]})
 
 
 def problems(call: Call, obj: Json, old: Json | None) -> list[dict[str, str]]:
     """Return everything that is wrong with an object."""
-    causes = metadata.problems(call.kind, obj["metadata"])
-    compiled = call.kind.schema
-    if compiled is not None:
-        causes += [
-            {"reason": cause.reason, "message": cause.message, "field": cause.field}
-            for cause in schema.validate(compiled, obj, old)
-        ]
+    kind, compiled = call.kind, call.kind.schema
+    causes = metadata.problems(kind, obj["metadata"])
+    if compiled is None:
+        return causes
+    if kind.definition:
+        if call.subresource != "status":
+            causes += builtins_rules.problems(kind, compiled, obj, old)
+        return causes
+    causes += [
+        {"reason": cause.reason, "message": cause.message, "field": cause.field}
+        for cause in schema.validate(compiled, obj, old)
+    ]
     return causes

@@ -35,7 +35,9 @@ COUNTED: dict[str, tuple[str, ...]] = {
     "admissionregistration.k8s.io/mutatingwebhookconfigurations": ("webhooks",),
     "flowcontrol.apiserver.k8s.io/flowschemas": _SPEC,
     "flowcontrol.apiserver.k8s.io/prioritylevelconfigurations": _SPEC,
-    "storage.k8s.io/csidrivers": _SPEC,
+    "autoscaling/horizontalpodautoscalers": _SPEC,
+    "discovery.k8s.io/endpointslices": ("endpoints", "ports"),
+    "scheduling.k8s.io/priorityclasses": ("value",),
     "resource.k8s.io/deviceclasses": _SPEC,
 }
 """Built-in resources that carry a generation, and what they count changes of."""

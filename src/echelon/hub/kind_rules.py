@@ -10,7 +10,7 @@ import base64
 from collections.abc import Callable
 from typing import Any
 
-from echelon.hub import crd_status
+from echelon.hub import builtins_computed, builtins_services, crd_status
 from echelon.hub.call import Call
 from echelon.hub.cluster import CRDS
 from echelon.hub.gotext import quote
@@ -45,6 +45,7 @@ def on_create(call: Call, obj: Json) -> None:
     rule = ON_CREATE.get(call.kind.resource)
     if rule is not None:
         rule(call, obj)
+    builtins_computed.born(call, obj)
 
 
 def on_update(call: Call, new: Json, old: Json) -> None:
@@ -149,5 +150,6 @@ ON_UPDATE: dict[str, Callable[[Call, Json, Json], None]] = {
     "/namespaces": _changed_namespace,
     "/secrets": _changed_secret,
     "/configmaps": _sealed,
+    "/services": builtins_services.changed,
     CRDS: crd_status.changed,
 }

@@ -98,7 +98,7 @@ class Kind:
     @property
     def stored(self) -> bool:
         """Say whether there are objects of this kind, and not only requests such as access reviews."""
-        return "list" in self.verbs and self.resource != "/componentstatuses"
+        return "list" in self.verbs
 
     @property
     def has_status(self) -> bool:

@@ -21,8 +21,8 @@ from echelon.hub.discovery import groups_of, kinds_of
 from echelon.hub.kinds import Kind, encode
 from echelon.hub.openapi_paths import Operations
 from echelon.hub.openapi_schemas import (
-    COMPONENTS,
     COMMON,
+    COMPONENTS,
     built_in,
     custom,
     custom_name,
@@ -176,7 +176,8 @@ def _operations2(item: Json) -> Json:
 
 
 def _parameter2(parameter: Json) -> Json:
-    return {key: value for key, value in parameter.items() if key != "schema"} | parameter["schema"]
+    made: Json = {key: value for key, value in parameter.items() if key != "schema"}
+    return {**made, **parameter["schema"]}
 
 
 def _response2(answer: Json) -> Json:

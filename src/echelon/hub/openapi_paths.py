@@ -39,10 +39,19 @@ _TEXTS = {
     "timeoutSeconds": ("integer", "Seconds after which a list or watch ends."),
     "watch": ("boolean", "Send changes as they happen."),
 }
-_LIST = (
-    "allowWatchBookmarks continue fieldSelector labelSelector limit pretty resourceVersion "
-    "resourceVersionMatch sendInitialEvents timeoutSeconds watch"
-).split()
+_LIST = [
+    "allowWatchBookmarks",
+    "continue",
+    "fieldSelector",
+    "labelSelector",
+    "limit",
+    "pretty",
+    "resourceVersion",
+    "resourceVersionMatch",
+    "sendInitialEvents",
+    "timeoutSeconds",
+    "watch",
+]
 _WRITE = ["dryRun", "fieldManager", "fieldValidation"]
 _DELETE = [
     "dryRun",

@@ -60,8 +60,8 @@ def refs_in(node: Any) -> list[str]:
 
 def built_in(name: str) -> Json:
     """Return a built-in definition as version 3 writes it."""
-    fixed = FIXED.get(name)
-    return fixed if fixed is not None else _version3(builtins.data()["definitions"][name])
+    made: Json = FIXED.get(name) or _version3(builtins.data()["definitions"][name])
+    return made
 
 
 def _version3(node: Any) -> Any:

@@ -15,7 +15,7 @@ from __future__ import annotations
 from echelon.hub.schema_cel import check, rules_of
 from echelon.hub.schema_node import JSON, MISSING, Definitions, Rule, Schema, compile_schema
 from echelon.hub.schema_ok import is_ok
-from echelon.hub.schema_prune import apply_defaults, prune, prune_metadata, prune_part
+from echelon.hub.schema_prune import apply_defaults, prune, prune_in_order, prune_metadata, prune_part
 from echelon.hub.schema_shape import embedded_causes, list_causes
 from echelon.hub.schema_validate import BLOCKING, NO_FIELD, Cause, explain
 
@@ -28,6 +28,7 @@ __all__ = [
     "apply_defaults",
     "compile_schema",
     "prune",
+    "prune_in_order",
     "prune_metadata",
     "prune_part",
     "validate",

@@ -51,10 +51,15 @@ _METADATA_ITEMS = {
 
 def prune(schema: Schema, obj: JSON) -> list[str]:
     """Remove unknown fields of a whole resource in place; return their sorted paths."""
+    return sorted(prune_in_order(schema, obj))
+
+
+def prune_in_order(schema: Schema, obj: JSON) -> list[str]:
+    """Do the same, but return the paths in the order in which they were found."""
     found = (
         _object_pruner(schema, root=True)(obj) if schema.prune_root_fn is None else schema.prune_root_fn(obj)
     )
-    return sorted(found) if found else []
+    return found or []
 
 
 def prune_part(schema: Schema, value: JSON) -> list[str]:

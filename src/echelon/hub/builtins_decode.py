@@ -1,0 +1,133 @@
+"""Objects of built-in kinds as Go would decode them: a value of the wrong type is an error of reading.
+
+What it decides: the first value that does not fit its field's type, worded as Go's
+JSON decoder words it.
+
+What it must never do: look at objects that fit; `schema_ok` has said yes or no first.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from echelon.hub.cel_values import CelError, parse_time
+from echelon.hub.gotext import number
+from echelon.hub.kinds import Kind
+from echelon.hub.schema_node import JSON, Schema
+from echelon.hub.schema_ok import is_ok
+from echelon.hub.status import StatusError, bad_request
+from echelon.rules.quantity import InvalidQuantity, parse_quantity
+
+Json = dict[str, Any]
+
+_NAMES = {str: "string", bool: "bool", int: "number", float: "number", list: "array", dict: "object"}
+_PYTHON: dict[str, tuple[type, ...]] = {
+    "string": (str,),
+    "boolean": (bool,),
+    "integer": (int, float),
+    "number": (int, float),
+    "array": (list,),
+    "object": (dict,),
+}
+_RANGES = {"int32": 2**31, "int64": 2**63}
+BAD_QUANTITY = "quantities must match the regular expression '^([+-]?[0-9.]+)([eEinumkKMGTP]*[-+]?[0-9]*)$'"
+
+
+def unreadable(kind: Kind, problem: str) -> StatusError:
+    """Answer that an object cannot be read as its kind."""
+    return bad_request(
+        f'{kind.kind} in version "{kind.version}" cannot be handled as a {kind.kind}: {problem}'
+    )
+
+
+def check(kind: Kind, schema: Schema, obj: Json) -> None:
+    """Refuse an object that Go could not decode."""
+    if is_ok(schema, obj):
+        return
+    problem = _object(schema, obj, "", kind.kind)
+    if problem:
+        raise unreadable(kind, problem)
+
+
+def _value(schema: Schema, value: JSON, path: str, struct: str) -> str:
+    if value is None:
+        return ""
+    if schema.int_or_string:
+        return _either(schema, value, path, struct)
+    if schema.type is None:
+        return ""
+    if type(value) not in _PYTHON[schema.type]:
+        return _wrong(_NAMES[type(value)], schema, path, struct)
+    if schema.type == "object":
+        return _object(schema, value, path, struct)
+    if schema.type == "array" and schema.items is not None:
+        for item in value:
+            problem = _value(schema.items, item, path, struct)
+            if problem:
+                return problem
+        return ""
+    if schema.type == "integer":
+        limit = _RANGES.get(schema.format, 2**63)
+        whole = value.__class__ is int or value.is_integer()
+        if not whole or not -limit <= value < limit or value.__class__ is float:
+            return _wrong(f"number {number(value)}", schema, path, struct)
+    if schema.format == "date-time":
+        try:
+            parse_time(value)
+        except CelError as error:
+            return str(error)
+    return ""
+
+
+def _either(schema: Schema, value: JSON, path: str, struct: str) -> str:
+    if schema.format == "quantity":
+        try:
+            parse_quantity(str(value))
+        except InvalidQuantity:
+            return BAD_QUANTITY
+        return "" if value.__class__ in (str, int, float) else BAD_QUANTITY
+    if value.__class__ in (str, int):
+        return ""
+    return f"json: cannot unmarshal {_NAMES[value.__class__]} into Go struct field {_field(struct, path)} of type int32"
+
+
+def _wrong(given: str, schema: Schema, path: str, struct: str) -> str:
+    return f"json: cannot unmarshal {given} into Go struct field {_field(struct, path)} of type {go_type(schema)}"
+
+
+def _field(struct: str, path: str) -> str:
+    return f"{struct}.{path}" if path else struct
+
+
+def go_type(schema: Schema) -> str:
+    """Name the Go type of a field."""
+    if schema.ref and schema.type == "object":
+        *_, package, name = schema.ref.split(".")
+        return f"{package}.{name}"
+    if schema.type == "array":
+        if schema.format == "byte":
+            return "[]uint8"
+        return f"[]{go_type(schema.items)}" if schema.items is not None else "[]interface {}"
+    if schema.type == "object":
+        inner = schema.additional if isinstance(schema.additional, Schema) else None
+        return f"map[string]{go_type(inner)}" if inner is not None else "map[string]interface {}"
+    if schema.type == "integer":
+        return schema.format or "int64"
+    if schema.type == "string" and schema.format == "byte":
+        return "[]uint8"
+    return {"string": "string", "boolean": "bool", "number": "float64"}.get(schema.type or "", "interface {}")
+
+
+def _object(schema: Schema, value: Json, path: str, struct: str) -> str:
+    name = schema.ref.rsplit(".", 1)[-1] if schema.ref else struct
+    for key, item in value.items():
+        child = schema.properties.get(key)
+        if child is None and isinstance(schema.additional, Schema):
+            problem = _value(schema.additional, item, path, struct)
+        elif child is None or (not path and key == "metadata"):
+            continue
+        else:
+            problem = _value(child, item, f"{path}.{key}" if path else key, name)
+        if problem:
+            return problem
+    return ""
