@@ -52,7 +52,7 @@ from echelon.api.names import (
     TaskType,
 )
 from echelon.api.staged import Run, Stage, StageStatus, TaskStatus
-from echelon.rules.approval import TaskStep, ask, wait_for
+from echelon.rules.approval import TaskStep, ask, is_passed, wait_for
 from echelon.rules.plan import NOTHING, Delete, Patch, Plan, ref_of
 from echelon.rules.run_cluster import preempted_text, taken_over_by, target_of
 from echelon.rules.run_look import Look, Preempted
@@ -227,24 +227,23 @@ def _skip(look: Look, index: int) -> int:
 
 
 def _before(look: Look, index: int) -> bool:
-    """R-STAGE-5: nothing in a stage is touched before its before-stage task is done."""
+    """R-STAGE-5: nothing in a stage is touched before its before-stage task is on record as done."""
     stage, spec = look.stage(index), look.spec(index)
-    tasks: list[TaskStatus] = []
-    is_open = False
-    for task in stage.before_stage_task_status:
+    tasks = stage.before_stage_task_status
+    if all(is_passed(task) for task in tasks):
+        return True
+    asked = []
+    for task in tasks:
         if task.type != TaskType.APPROVAL:
             raise Abort(
                 f"{CANNOT_CONTINUE}{UNEXPECTED}found unsupported task type in before stage tasks: {task.type.value}"
             )
-        asked = ask(look.seen, spec, StageTaskPosition.BEFORE, task, look.at)
-        look.take(asked)
-        tasks.append(asked.task)
-        is_open = is_open or not asked.is_done
-    stage = replace(stage, before_stage_task_status=tuple(tasks))
-    look.set_stage(index, _marked(look, stage, StagePhase.WAITING_BEFORE) if is_open else stage)
-    if is_open:
-        look.mark_run(RunPhase.WAITING, tasks="before-stage", stage=stage.stage_name)
-    return not is_open
+        asked.append(ask(look.seen, spec, StageTaskPosition.BEFORE, task, look.at))
+        look.take(asked[-1])
+    stage = replace(stage, before_stage_task_status=tuple(answer.task for answer in asked))
+    look.set_stage(index, _marked(look, stage, StagePhase.WAITING_BEFORE))
+    look.mark_run(RunPhase.WAITING, tasks="before-stage", stage=stage.stage_name)
+    return False
 
 
 def _take_walk(look: Look, index: int, walk: Walk) -> None:

@@ -275,8 +275,18 @@ MOVES: tuple[Move, ...] = (
     Move(StagePhase.NEW, StagePhase.SKIPPED, "its turn, no clusters"),
     Move(StagePhase.NEW, StagePhase.STOPPED, "state Stop"),
     Move(StagePhase.NEW, StagePhase.FAILED, "a cluster of it was preempted"),
+    Move(StagePhase.NEW, StagePhase.WAITING_AFTER, "all its clusters have the version already"),
+    Move(StagePhase.NEW, StagePhase.SUCCEEDED, "nothing to do: all its clusters have the version already"),
+    Move(StagePhase.NEW, StagePhase.STOPPING, "state Stop right after its first cluster began"),
     Move(StagePhase.WAITING_BEFORE, StagePhase.STARTED, "approved"),
     Move(StagePhase.WAITING_BEFORE, StagePhase.STOPPED, "state Stop"),
+    Move(StagePhase.WAITING_BEFORE, StagePhase.STOPPING, "state Stop right after its first cluster began"),
+    Move(
+        StagePhase.WAITING_BEFORE, StagePhase.WAITING_AFTER, "approved, all its clusters have the version already"
+    ),
+    Move(
+        StagePhase.WAITING_BEFORE, StagePhase.SUCCEEDED, "approved, all its clusters have the version already"
+    ),
     Move(StagePhase.WAITING_BEFORE, StagePhase.FAILED, "aborted"),
     Move(StagePhase.STARTED, StagePhase.WAITING_AFTER, "all clusters done, tasks open"),
     Move(StagePhase.STARTED, StagePhase.SUCCEEDED, "all clusters done, no open tasks"),
