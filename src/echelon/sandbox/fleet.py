@@ -21,7 +21,7 @@ from echelon.agent.agent import Agent
 from echelon.api.builtin import CUSTOM_RESOURCE_DEFINITIONS, NAMESPACES
 from echelon.api.cluster import MemberCluster
 from echelon.api.conditions import find_condition
-from echelon.api.crds import crds
+from echelon.api.crds import crd, crds
 from echelon.api.meta import TRUE
 from echelon.api.names import FLEET_SYSTEM_NAMESPACE, MemberCondition
 from echelon.api.own import APPLIED_WORKS, MEMBER_CLUSTERS
@@ -117,9 +117,7 @@ class Member:
 
     async def start(self) -> None:
         """Start the cluster, then the agent in it."""
-        await install(
-            self.client, [crd for crd in crds() if crd["spec"]["names"]["kind"] == APPLIED_WORKS.kind]
-        )
+        await install(self.client, [crd(APPLIED_WORKS)])
         await self.workloads.start()
         self._works = True
         await self.agent.start()
