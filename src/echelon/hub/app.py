@@ -7,13 +7,14 @@ or not, leaves as a Status.
 
 from __future__ import annotations
 
+import asyncio
 import logging
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from echelon.hub import access, builtins, discovery, openapi, rest
+from echelon.hub import access, builtins, discovery, health, openapi, rest
 from echelon.hub.access_rules import Attributes
 from echelon.hub.admission import Admission
 from echelon.hub.body import MAX_BODY
@@ -26,9 +27,17 @@ from echelon.hub.housekeeping import Housekeeping
 from echelon.hub.impersonate import PREFIX as IMPERSONATE
 from echelon.hub.impersonate import impersonated
 from echelon.hub.kinds import encode
+from echelon.hub.metrics import Metrics
 from echelon.hub.negotiate import document
 from echelon.hub.route import HUB, Target, route, split_cluster
-from echelon.hub.status import StatusError, bad_request, internal, no_such_resource, too_large
+from echelon.hub.status import (
+    StatusError,
+    bad_request,
+    internal,
+    method_not_allowed,
+    no_such_resource,
+    too_large,
+)
 from echelon.hub.store import Event, Store
 from echelon.hub.tokens import AUTHENTICATED, Tokens
 from echelon.hub.world import RealWorld, World
@@ -64,6 +73,8 @@ class Hub:
         """What a container printed: set by whoever plays the nodes."""
         self.clusters: dict[str, Cluster] = {}
         self.housekeeping = Housekeeping(self)
+        self.metrics = Metrics()
+        self.closing = False
         self.store.base = born_with(self)
         self.store.observers.append(self._observe)
         self.add_cluster(HUB)
@@ -94,6 +105,7 @@ class Hub:
 
     async def close(self) -> None:
         """Finish what was accepted."""
+        self.closing = True
         self.housekeeping.close()
         self.store.log.close()
 
@@ -111,18 +123,23 @@ class Hub:
 
     async def handle(self, request: Request) -> Response:
         """Answer one request."""
+        clock = asyncio.get_running_loop().time
+        began = clock()
+        target: Target | None = None
         try:
-            return await self._serve(request)
+            target = route(request.method, request.path, request.query)
+            response = await self._serve(target, request)
         except StatusError as error:
-            return refuse(error)
+            response = refuse(error)
         except RecursionError:
-            return refuse(bad_request("the request nests too deeply"))
+            response = refuse(bad_request("the request nests too deeply"))
         except Exception:  # noqa: BLE001 - whatever happens, the client gets a Status
             _log.exception("%s %s", request.method, request.path)
-            return refuse(internal("the hub failed to serve the request"))
+            response = refuse(internal("the hub failed to serve the request"))
+        self.metrics.count(target, response.status, clock() - began)
+        return response
 
-    async def _serve(self, request: Request) -> Response:
-        target = route(request.method, request.path, request.query)
+    async def _serve(self, target: Target, request: Request) -> Response:
         cluster = self.clusters.get(target.cluster)
         if cluster is None:
             raise no_such_resource()
@@ -158,15 +175,19 @@ class Hub:
 
     def _documents(self, cluster: Cluster, target: Target, request: Request) -> Response:
         path = target.path.rstrip("/") or "/"
+        if request.method not in {"GET", "HEAD"}:
+            raise method_not_allowed()
+        if path.strip("/").partition("/")[0] in health.ENDPOINTS:
+            return health.serve(self, path, request)
         if path.startswith(("/api/", "/apis/")) or path in {"/api", "/apis"}:
             return discovery.serve(cluster, path, request)
         if path.startswith("/openapi/"):
             return openapi.serve(cluster, path, request)
         if path == "/version":
             return document(VERSION)
-        if path in {"/healthz", "/livez", "/readyz"}:
-            return Response(200, b"ok", "text/plain; charset=utf-8")
-        raise no_such_resource()
+        if path == "/metrics":
+            return self.metrics.serve(self)
+        return health.page_not_found()
 
     def _observe(self, event: Event) -> None:
         resource = event.table.resource

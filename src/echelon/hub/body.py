@@ -12,7 +12,10 @@ from typing import Any
 import msgspec
 import yaml
 
+from echelon.hub import protobuf
 from echelon.hub.call import Call
+from echelon.hub.jsontext import json_problem
+from echelon.hub.protobuf import PROTOBUF_TYPE
 from echelon.hub.status import StatusError, bad_request, unsupported_media_type
 
 MAX_BODY = 3 * 1024 * 1024
@@ -23,8 +26,8 @@ MAX_DEPTH = 250
 
 JSON_TYPE = "application/json"
 YAML_TYPE = "application/yaml"
-WRITE_TYPES = [JSON_TYPE, YAML_TYPE, "application/vnd.kubernetes.protobuf"]
-MAX_SHOWN = 1000
+WRITE_TYPES = [JSON_TYPE, YAML_TYPE, PROTOBUF_TYPE]
+MAX_SHOWN = 30
 """Characters of an unreadable body that its refusal shows."""
 
 _ALIAS = re.compile(rb"(^|[\s\[{,:-])\*[A-Za-z0-9_-]+")
@@ -39,28 +42,21 @@ def decode_json(body: bytes) -> Any:
     """Decode a JSON document that may be anything, within bounds."""
     try:
         value = msgspec.json.decode(body)
-    except (msgspec.DecodeError, UnicodeDecodeError) as error:
-        raise bad_request(
-            f"couldn't get version/kind; json parse error: {_json_error(body, error)}"
-        ) from None
+    except (msgspec.DecodeError, UnicodeDecodeError):
+        value = _decode_replaced(body)
     except RecursionError:
         raise bad_request("couldn't get version/kind; json parse error: exceeded max depth") from None
     check_depth(body, value)
     return value
 
 
-def _json_error(body: bytes, error: Exception) -> str:
-    if not body.strip():
-        return "unexpected end of JSON input"
-    text = str(error)
-    if "truncated" in text:
-        return "unexpected end of JSON input"
-    found = re.search(r"byte (\d+)", text)
-    if found:
-        at = min(int(found.group(1)), len(body) - 1)
-        seen = body[at : at + 1].decode("latin-1")
-        return f"invalid character {seen!r} looking for beginning of value"
-    return text
+def _decode_replaced(body: bytes) -> Any:
+    """Decode what is JSON but for bytes that are no UTF-8; they become U+FFFD, as in Go."""
+    text = body.decode(errors="replace").encode()
+    try:
+        return msgspec.json.decode(text)
+    except (msgspec.DecodeError, UnicodeDecodeError):
+        raise bad_request(f"couldn't get version/kind; json parse error: {json_problem(text)}") from None
 
 
 def check_depth(body: bytes, value: Any) -> None:
@@ -122,7 +118,12 @@ def decode_document(call: Call) -> Any:
         return decode_json(call.request.body)
     if kind == YAML_TYPE:
         return decode_yaml(call.request.body)
-    raise unsupported_media_type(WRITE_TYPES)
+    if kind == PROTOBUF_TYPE and not call.kind.custom:
+        try:
+            return protobuf.decode(call.request.body)
+        except ValueError as error:
+            raise bad_request(str(error)) from None
+    raise unsupported_media_type(WRITE_TYPES[:2] if call.kind.custom else WRITE_TYPES)
 
 
 def decode_object(call: Call) -> dict[str, Any]:
@@ -133,6 +134,10 @@ def decode_object(call: Call) -> dict[str, Any]:
         if error.code != 400:
             raise
         raise _unrecognized(call, error.message) from None
+    if value is None and not call.kind.custom:
+        value = {}
+    if value is None:
+        raise _unrecognized(call, "Object 'Kind' is missing in 'null'")
     if not isinstance(value, dict):
         raise _unrecognized(
             call,
@@ -149,7 +154,7 @@ def _unrecognized(call: Call, why: str) -> StatusError:
     if body[:1] == b"{":
         seen = body.decode(errors="replace")
     if len(seen) > MAX_SHOWN:
-        seen = f"{seen[:MAX_SHOWN]} [truncated {len(seen) - MAX_SHOWN} chars]"
+        seen = f"{seen[:MAX_SHOWN]} ..."
     what = f"the object provided is unrecognized (must be of type {call.kind.kind})"
     return bad_request(f"{what}: {why} ({seen})")
 

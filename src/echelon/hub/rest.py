@@ -50,6 +50,15 @@ SCALE: dict[str, Callable[[Call], Awaitable[Response]]] = {
 NODE_ONLY = frozenset({"exec", "attach", "portforward", "proxy"})
 
 
+def named_right(call: Call) -> bool:
+    """Say whether the path names an object where the verb needs one, and only there."""
+    if call.verb in {"update", "patch"}:
+        return bool(call.name)
+    if call.verb == "create":
+        return bool(call.name) == bool(call.subresource) and bool(call.namespace or not call.kind.namespaced)
+    return call.verb != "deletecollection" or bool(call.namespace or not call.kind.namespaced)
+
+
 async def serve(call: Call) -> Response:
     """Answer a request about objects."""
     verb = call.verb
@@ -65,6 +74,8 @@ async def serve(call: Call) -> Response:
             else no_such_resource()
         )
     need(call, verb)
+    if not named_right(call):
+        raise method_not_allowed()
     if call.request.query or verb == "patch":
         options.check(call)
     if call.kind.deprecation:

@@ -14,9 +14,10 @@ from echelon.hub import crd_status
 from echelon.hub.call import Call, Response
 from echelon.hub.cluster import CRDS
 from echelon.hub.entries import entry_of
+from echelon.hub.list_options import page_limit
 from echelon.hub.negotiate import document, form_of, render_object
 from echelon.hub.options import POLICIES, read_delete_options
-from echelon.hub.rest_read import page_limit, pieces, select, selection
+from echelon.hub.rest_read import pieces, select, selection
 from echelon.hub.rest_write import held_by_spec, write
 from echelon.hub.status import conflict, forbidden, not_found
 from echelon.hub.store import Entry

@@ -7,22 +7,24 @@ bytes they are stored in.
 
 from __future__ import annotations
 
-import base64
 from typing import Any
-
-import msgspec
 
 from echelon.hub.call import Call, Response
 from echelon.hub.kinds import encode
+from echelon.hub.list_options import (
+    check,
+    list_revision,
+    page_limit,
+    read_token,
+    revision,
+    write_token,
+)
 from echelon.hub.negotiate import Form, document, form_of, list_kind, partial, render_object
 from echelon.hub.selectors import LabelMatch, Match, parse_fields, parse_labels
-from echelon.hub.status import bad_request, expired, future_revision, invalid, not_found
+from echelon.hub.status import bad_request, expired, not_found
 from echelon.hub.store import Entry, Table
 
 Json = dict[str, Any]
-
-MAX_PAGE = 10_000
-"""Objects in one page at most, whatever the client asks."""
 
 CHUNK = 64 * 1024
 """Bytes joined into one piece of a streamed list."""
@@ -30,35 +32,15 @@ CHUNK = 64 * 1024
 EXPIRED_TOKEN = "The provided continue parameter is too old to display a consistent list result. You can start a new list without the continue parameter, or use the continue token in this response to retrieve the remainder of the results. Continuing with the provided token results in an inconsistent list - objects that were created, modified, or deleted between the time the first chunk was returned and now may show up in the list."
 
 
-class Token(msgspec.Struct):
-    """What a continue token says: the revision of the list and the key to go on from."""
-
-    v: str
-    rv: int
-    start: str
-
-
 async def get(call: Call) -> Response:
     """Answer with one object."""
     entry = call.table.live.get(call.key)
     asked = call.option("resourceVersion")
     if asked:
-        check_revision(call, asked)
+        revision(call, asked)
     if entry is None:
         raise not_found(call.kind.group, call.kind.plural, call.name)
     return render_object(call, entry.body, 200)
-
-
-def check_revision(call: Call, asked: str) -> int:
-    """Read a resourceVersion parameter and refuse the future."""
-    if not asked.isdecimal() or len(asked) > 19:
-        raise bad_request(
-            f'resourceVersion: Invalid value: "{asked}": strconv.ParseUint: parsing "{asked}": invalid syntax'
-        )
-    rev = int(asked)
-    if rev > call.hub.store.committed:
-        raise future_revision(rev, call.hub.store.committed)
-    return rev
 
 
 def selection(call: Call) -> tuple[str, Match | None]:
@@ -127,9 +109,11 @@ def snapshot(call: Call) -> tuple[int, str, dict[str, Entry | None] | None]:
         call.option("resourceVersionMatch"),
         call.option("continue"),
     )
-    _check_options(asked, how, token, call)
+    check(call, watching=False)
     if token:
         decoded = read_token(token)
+        if asked and asked != "0":
+            raise bad_request("specifying resource version is not allowed when using continue")
         if decoded.rv < 0:
             return store.committed, decoded.start, None
         if decoded.rv < store.compacted:
@@ -139,65 +123,12 @@ def snapshot(call: Call) -> tuple[int, str, dict[str, Entry | None] | None]:
         return decoded.rv, decoded.start, table.at(decoded.rv)
     if not asked or asked == "0":
         return store.committed, "", None
-    rev = check_revision(call, asked)
+    rev = list_revision(call, asked)
     if how == "Exact" or (not how and call.option("limit") not in {"", "0"}):
         if rev < store.compacted:
             raise expired("The resourceVersion for the provided list is too old.")
         return rev, "", table.at(rev)
     return store.committed, "", None
-
-
-def _check_options(asked: str, how: str, token: str, call: Call) -> None:
-    problem = ""
-    if how:
-        if not asked and call.option("sendInitialEvents") == "":
-            problem = "Forbidden: resourceVersionMatch is forbidden unless resourceVersion is provided"
-        elif token:
-            problem = "Forbidden: resourceVersionMatch is forbidden when continue is provided"
-        elif how not in {"Exact", "NotOlderThan"}:
-            problem = f'Unsupported value: "{how}": supported values: "Exact", "NotOlderThan"'
-        elif how == "Exact" and asked == "0":
-            problem = 'Forbidden: resourceVersionMatch "exact" is forbidden for resourceVersion "0"'
-    if problem:
-        raise invalid(
-            "meta.k8s.io",
-            "ListOptions",
-            "",
-            [
-                {
-                    "reason": "FieldValueForbidden",
-                    "message": problem,
-                    "field": "resourceVersionMatch",
-                }
-            ],
-        )
-    if token and asked and asked != "0":
-        raise bad_request("specifying resource version is not allowed when using continue")
-
-
-def write_token(rev: int, start: str) -> str:
-    """Encode a continue token."""
-    return base64.urlsafe_b64encode(encode(Token("meta.k8s.io/v1", rev, start))).decode().rstrip("=")
-
-
-def read_token(text: str) -> Token:
-    """Decode a continue token."""
-    try:
-        return msgspec.json.decode(base64.urlsafe_b64decode(text + "=" * (-len(text) % 4)), type=Token)
-    except (ValueError, msgspec.MsgspecError):
-        raise bad_request("continue key is not valid: illegal base64 data or JSON") from None
-
-
-def page_limit(call: Call) -> int:
-    """Return how many objects a page may hold, 0 for all."""
-    text = call.option("limit")
-    if not text:
-        return 0
-    try:
-        limit = int(text)
-    except ValueError:
-        raise bad_request(f'strconv.ParseInt: parsing "{text}": invalid syntax') from None
-    return min(max(limit, 0), MAX_PAGE)
 
 
 async def list_objects(call: Call) -> Response:

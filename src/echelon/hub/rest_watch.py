@@ -14,10 +14,12 @@ from typing import Any
 import msgspec
 
 from echelon.hub.call import Call, Response
+from echelon.hub.gotext import quote
 from echelon.hub.kinds import Kind, encode
+from echelon.hub.list_options import check, revision
 from echelon.hub.negotiate import Form, form_of, partial
-from echelon.hub.rest_read import CHUNK, check_revision, select, selection
-from echelon.hub.status import bad_request, expired, invalid
+from echelon.hub.rest_read import CHUNK, select, selection
+from echelon.hub.status import bad_request, expired
 from echelon.hub.store import Event
 from echelon.hub.watch import Watcher
 
@@ -60,49 +62,18 @@ async def watch(call: Call) -> Response:
 
 def _start(call: Call) -> tuple[int | None, bool]:
     """Return the revision to begin after, and whether the present state comes first."""
-    asked, send, how = (
-        call.option("resourceVersion"),
-        call.option("sendInitialEvents"),
-        call.option("resourceVersionMatch"),
-    )
+    asked, send = call.option("resourceVersion"), call.option("sendInitialEvents")
+    check(call, watching=True)
     if send:
-        if how != "NotOlderThan":
-            raise invalid(
-                "meta.k8s.io",
-                "ListOptions",
-                "",
-                [
-                    {
-                        "reason": "FieldValueForbidden",
-                        "field": "resourceVersionMatch",
-                        "message": "Forbidden: sendInitialEvents requires setting resourceVersionMatch to NotOlderThan",
-                    }
-                ],
-            )
         if asked not in {"", "0"}:
-            check_revision(call, asked)
+            revision(call, asked)
         if call.flag("sendInitialEvents"):
             return None, True
         return (int(asked) if asked not in {"", "0"} else call.hub.store.committed), False
-    if how:
-        raise invalid(
-            "meta.k8s.io",
-            "ListOptions",
-            "",
-            [
-                {
-                    "reason": "FieldValueForbidden",
-                    "field": "resourceVersionMatch",
-                    "message": "Forbidden: resourceVersionMatch is forbidden for watch unless sendInitialEvents is provided",
-                }
-            ],
-        )
     if asked in {"", "0"}:
         return None, True
     if not asked.isdecimal() or len(asked) > 19:
-        raise bad_request(
-            f'resourceVersion: Invalid value: "{asked}": strconv.ParseUint: parsing "{asked}": invalid syntax'
-        )
+        raise bad_request(f"strconv.ParseUint: parsing {quote(asked)}: invalid syntax")
     return int(asked), False
 
 

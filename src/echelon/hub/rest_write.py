@@ -241,8 +241,19 @@ def write(call: Call, obj: Json, prev: Entry | None) -> Entry:
     if len(body) > MAX_OBJECT:
         raise StatusError(500, "", TOO_LARGE)
     entry = entry_of(call.key, rev, body, meta)
-    store.write(call.table, entry, prev, gone=gone)
+    if gone:
+        assert prev is not None
+        store.write(call.table, last_state(call, prev, rev), prev, gone=True)
+    else:
+        store.write(call.table, entry, prev)
     return entry
+
+
+def last_state(call: Call, prev: Entry, rev: int) -> Entry:
+    """Return what watchers are told of an object's end: how it was stored last, at the revision of its end."""
+    old = call.kind.read(prev.body)
+    old["metadata"]["resourceVersion"] = str(rev)
+    return entry_of(call.key, rev, call.kind.write(old), old["metadata"])
 
 
 def is_finished(meta: Json) -> bool:

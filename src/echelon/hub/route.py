@@ -10,7 +10,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from urllib.parse import unquote
 
-from echelon.hub.status import bad_request
+from echelon.hub.status import bad_request, no_such_resource
 
 CLUSTERS = "clusters"
 HUB = "hub"
@@ -102,9 +102,10 @@ def _fill(target: Target, parts: list[str]) -> None:
         target.subresource = parts[2]
     if len(parts) > 3:
         target.rest = "/".join(parts[3:])
-    for part in (target.namespace, target.plural, target.name):
-        if "/" in part or part in {".", ".."} or "\x00" in part:
-            raise bad_request("the request path holds an invalid segment")
+    if target.name in {".", ".."}:
+        raise bad_request(f"Name parameter invalid: \"{target.name}\": may not be '{target.name}'")
+    if any("/" in part for part in (target.namespace, target.plural, target.name)):
+        raise no_such_resource()
 
 
 def split_cluster(path: str) -> tuple[str, str]:

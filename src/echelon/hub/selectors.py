@@ -86,7 +86,8 @@ def _requirement(parser: _Parser) -> LabelMatch:
         parser.next()
     key = parser.next()
     if not key or key in _SPECIAL:
-        raise ValueError(f"unable to parse requirement: found '{key}', expected: identifier")
+        wanted = "identifier" if negated else "!, identifier, or 'end of string'"
+        raise ValueError(f"found '{key}', expected: {wanted}")
     _check_key(key)
     operator = parser.peek()
     if negated:
@@ -121,7 +122,7 @@ def _compare(parser: _Parser, key: str, operator: str) -> LabelMatch:
             bound = int(text)
         except ValueError:
             raise ValueError(
-                f"values[0][{key}]: Invalid value: \"{text}\": for 'Gt', 'Lt' operators, the value must be an integer"
+                f"unable to parse requirement: values[0]: Invalid value: \"{text}\": for 'Gt', 'Lt' operators, the value must be an integer"
             ) from None
         return lambda labels: _number(labels, key, lambda n: n > bound if operator == ">" else n < bound)
     raise ValueError(
@@ -141,7 +142,7 @@ def _number(labels: Labels, key: str, test: Callable[[int], bool]) -> bool:
 def _values(parser: _Parser) -> frozenset[str]:
     opening = parser.next()
     if opening != "(":
-        raise ValueError(f"found '{opening}', expected: '('")
+        raise ValueError(f"unable to parse requirement: found '{opening}' expected: '('")
     values: set[str] = set()
     expect_value = True
     while True:
@@ -156,7 +157,7 @@ def _values(parser: _Parser) -> frozenset[str]:
             expect_value = True
             continue
         if not token or token in _SPECIAL or not expect_value:
-            raise ValueError(f"found '{token}', expected: ',' or ')'")
+            raise ValueError(f"unable to parse requirement: found '{token}', expected: ',' or ')'")
         values.add(token)
         expect_value = False
 

@@ -20,11 +20,15 @@ from echelon.hub.app import Hub, refuse
 from echelon.hub.body import MAX_BODY
 from echelon.hub.call import ANONYMOUS, MASTERS, Request, Response, User
 from echelon.hub.certificates import Authority, user_of
+from echelon.hub.fairness import MAX_WATCHES, Fairness
 from echelon.hub.kubeconfig import write
-from echelon.hub.status import StatusError, bad_request, too_large, unauthorized
+from echelon.hub.status import StatusError, bad_request, too_large, too_many_requests, unauthorized
 
 MAX_QUERY_FIELDS = 200
 """Query parameters taken: more is an attack on the parser."""
+
+MAX_WAITING_BYTES = 256 * 1024 * 1024
+"""Bytes of all bodies in memory that wait for their turn or are being served."""
 
 SHUTDOWN_S = 2.0
 
@@ -36,6 +40,8 @@ class Server:
         self.hub = hub
         self.host = host
         self.port = port
+        self.fairness = Fairness()
+        self._body_bytes = 0
         self._web = web.Server(self._serve, access_log=None, keepalive_timeout=75)
         self._listener: asyncio.Server | None = None
 
@@ -59,11 +65,29 @@ class Server:
             await self._listener.wait_closed()
 
     async def _serve(self, incoming: web.BaseRequest) -> web.StreamResponse:
+        metrics, fairness = self.hub.metrics, self.fairness
+        size = 0
         try:
             request = await self._read(incoming)
+            size = len(request.body)
+            self._body_bytes += size
+            if self._body_bytes > MAX_WAITING_BYTES and size:
+                raise too_many_requests()
+            await fairness.enter(request.user)
         except StatusError as error:
+            self._body_bytes -= size
+            metrics.rejected = fairness.rejected
             return await self._answer(incoming, refuse(error))
-        return await self._answer(incoming, await self.hub.handle(request))
+        except asyncio.CancelledError:
+            self._body_bytes -= size
+            raise
+        try:
+            metrics.in_flight = fairness.active
+            response = await self.hub.handle(request)
+        finally:
+            self._body_bytes -= size
+            fairness.leave()
+        return await self._answer(incoming, response)
 
     async def _read(self, incoming: web.BaseRequest) -> Request:
         path, _, text = incoming.raw_path.partition("?")
@@ -107,6 +131,8 @@ class Server:
             *response.headers,
         ]
         body = response.body
+        if incoming.method == "HEAD" and isinstance(body, list):
+            body = b"".join(body)
         if isinstance(body, bytes):
             return web.Response(status=response.status, body=body, headers=headers)
         stream = web.StreamResponse(status=response.status, headers=headers)
@@ -117,6 +143,9 @@ class Server:
                 await stream.write(piece)
             await stream.write_eof()
             return stream
+        if self.hub.metrics.watches >= MAX_WATCHES:
+            await body.aclose()  # type: ignore[attr-defined]
+            return await self._answer(incoming, refuse(too_many_requests()))
         await self._stream(incoming, stream, body)
         return stream
 
@@ -124,6 +153,8 @@ class Server:
         self, incoming: web.BaseRequest, stream: web.StreamResponse, body: AsyncIterator[bytes]
     ) -> None:
         stream.enable_chunked_encoding()
+        metrics = self.hub.metrics
+        metrics.watches += 1
         try:
             await stream.prepare(incoming)
             async for piece in body:
@@ -132,6 +163,7 @@ class Server:
         except ConnectionError:
             pass  # the client left; nobody is there to be told
         finally:
+            metrics.watches -= 1
             await body.aclose()  # type: ignore[attr-defined]
 
 

@@ -27,6 +27,9 @@ MAX_HISTORY_EVENTS = 100_000
 MAX_HISTORY_BYTES = 64 * 1024 * 1024
 """Bytes those events may hold on to: superseded bodies are the hub's second largest memory."""
 
+COMPACT_AT = 1_000
+"""Revisions beyond history that are dropped from the log together."""
+
 FIRST_REVISION = 1
 """The revision of what every cluster is born with; real writes come after it."""
 
@@ -180,6 +183,8 @@ class Store:
         self.log: Log = InlineLog(self)
         self.base: Callable[[str, str], list[Entry]] = lambda _cluster, _resource: []
         self.observers: list[Callable[[Event], None]] = []
+        self.failure = ""
+        """Why the log cannot be written at the moment."""
         self._accepted: deque[Event] = deque()
         self._acks: deque[tuple[int, asyncio.Future[None]]] = deque()
         self._history: deque[Event] = deque()
@@ -239,14 +244,23 @@ class Store:
             self._tell(event, woken)
         for watcher in woken:
             watcher.wake()
+        self.failure = ""
+        if len(self._superseded) > COMPACT_AT and self._superseded[COMPACT_AT][0] <= self.compacted:
+            self.log.compact(self.compacted, self.droppable())
         acks = self._acks
         while acks and acks[0][0] <= self.committed:
             done = acks.popleft()[1]
             if not done.done():
                 done.set_result(None)
 
+    @property
+    def history_length(self) -> int:
+        """Return how many events are kept for watches."""
+        return len(self._history)
+
     def lost(self, error: Exception) -> None:
         """Take back every write that was accepted and could not be made durable."""
+        self.failure = str(error)
         while self._accepted:
             event = self._accepted.pop()
             if event.table.pending.get(event.entry.key) is event:
