@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from echelon.agent.agent import Agent, Options
+from echelon.agent.properties import Provider
 from echelon.api.builtin import CONFIG_MAPS
 from echelon.api.conditions import find_condition
 from echelon.api.own import APPLIED_WORKS, MEMBER_CLUSTERS, WORKS
@@ -46,10 +47,12 @@ class Fleet:
         await self.start_agent(name, options)
         await w.until(lambda: self.is_joined(name))
 
-    async def start_agent(self, name: str, options: Options | None = None) -> Agent:
+    async def start_agent(
+        self, name: str, options: Options | None = None, provider: Provider | None = None
+    ) -> Agent:
         w = self.world
         hub = w.client(User(f"agent:{name}", ("system:authenticated",)), link=name)
-        agent = self.agents[name] = Agent(hub, self.member(name), w, name, options)
+        agent = self.agents[name] = Agent(hub, self.member(name), w, name, options, provider=provider)
         await agent.start()
         w.managers.append(agent)  # type: ignore[arg-type]  # it can be idle and be stopped, as they can
         return agent

@@ -12,6 +12,7 @@ import asyncio
 import msgspec
 
 from echelon.agent.heartbeat import Heartbeat
+from echelon.agent.properties import Prober, Provider
 from echelon.agent.works import Works
 from echelon.api.own import APPLIED_WORKS
 from echelon.client.base import Client
@@ -28,6 +29,9 @@ class Options(msgspec.Struct, frozen=True, kw_only=True):
     """What the operator of a member decides."""
 
     works: work_apply.Options = work_apply.Options()
+    collect_namespaces: bool = (
+        False  # tell the hub which namespaces there are: placements can then follow them
+    )
 
 
 class CannotStart(Exception):
@@ -45,6 +49,7 @@ class Agent:
         name: str,
         options: Options | None = None,
         telemetry: Telemetry | None = None,
+        provider: Provider | None = None,
     ) -> None:
         self.name = name
         self.options = options or Options()
@@ -52,6 +57,7 @@ class Agent:
         self._member = member
         self._clock = clock
         self._telemetry = telemetry  # shared by many agents of one process; made when there is none
+        self._prober = Prober(member, clock, provider, with_namespaces=self.options.collect_namespaces)
         self._tasks: list[asyncio.Task[None]] = []
         self.loops: list[Loop] = []
 
@@ -60,7 +66,7 @@ class Agent:
         await self._check()
         self._cache = Cache(self._hub)
         self.works = Works(self.name, self._cache, self._member, self._clock, self.options.works)
-        heartbeat = Heartbeat(self._cache, self._member, self._clock, self.name)
+        heartbeat = Heartbeat(self._cache, self._member, self._clock, self.name, self._prober)
         performer = Performer(self._hub, self._cache, self._clock, component="member-agent")
         telemetry = self._telemetry or Telemetry()
         controllers: tuple[Controller, ...] = (heartbeat, self.works)
@@ -101,4 +107,5 @@ class Agent:
         self._tasks.clear()
         self.loops.clear()
         await self.works.close()
+        await self._prober.close()
         await self._cache.close()

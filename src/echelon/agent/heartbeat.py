@@ -9,14 +9,11 @@ from collections.abc import Iterable, Sequence
 from datetime import datetime
 from typing import Any
 
-import msgspec
-
-from echelon.api.builtin import NODES, PODS
+from echelon.agent.properties import Prober
 from echelon.api.names import member_namespace
 from echelon.api.own import INTERNAL_MEMBER_CLUSTERS
 from echelon.client.base import Client
 from echelon.client.cache import Cache
-from echelon.client.errors import ApiError, Unreachable
 from echelon.rules import heartbeat
 from echelon.rules.plan import Key, Plan
 from echelon.runtime.clock import Clock
@@ -36,10 +33,12 @@ class Heartbeat:
     name = "heartbeat"
     workers = 1
 
-    def __init__(self, hub: Cache, member: Client, clock: Clock, cluster: str) -> None:
+    def __init__(
+        self, hub: Cache, member: Client, clock: Clock, cluster: str, prober: Prober | None = None
+    ) -> None:
         self._namespace = member_namespace(cluster)
         self._desks = hub.store(INTERNAL_MEMBER_CLUSTERS, self._namespace)
-        self._member = member
+        self._prober = prober or Prober(member, clock)
         self._clock = clock
         self._cluster = cluster
 
@@ -55,30 +54,8 @@ class Heartbeat:
             return None
         if not heartbeat.needs_probe(desk, self._clock.now()):
             return heartbeat.Seen(desk=desk)
-        return heartbeat.Seen(desk=desk, probe=await self._probe())
+        return heartbeat.Seen(desk=desk, probe=await self._prober.probe())
 
     def decide(self, seen: heartbeat.Seen, now: datetime) -> Plan:
         """Apply the rule."""
         return heartbeat.step(seen, now)
-
-    async def _probe(self) -> heartbeat.Probe:
-        now = self._clock.now()
-        try:
-            await self._member.raw("GET", "/readyz")
-        except ApiError as error:
-            return heartbeat.Probe(ready_code=error.code)
-        except Unreachable:
-            return heartbeat.Probe(ready_code=0)
-        try:
-            version = msgspec.json.decode(await self._member.raw("GET", "/version"))["gitVersion"]
-            nodes = (await self._member.list(NODES)).items
-            pods = (
-                await self._member.list(PODS, fields="status.phase!=Succeeded,status.phase!=Failed")
-            ).items
-        except (ApiError, Unreachable):
-            return heartbeat.Probe(ready_code=200)  # alive, but it would not say what it has
-        return heartbeat.Probe(
-            ready_code=200,
-            usage=heartbeat.usage_of(nodes, pods, now),
-            properties=heartbeat.properties_of(len(nodes), version, now),
-        )

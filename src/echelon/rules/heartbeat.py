@@ -34,6 +34,8 @@ from echelon.api.own import INTERNAL_MEMBER_CLUSTERS
 from echelon.rules.plan import Emit, Plan, StatusWrite, ref_of
 from echelon.rules.quantity import parse_quantity
 
+HEALTHY = 200  # what /readyz answers with
+MAX_UNHEALTHY_PERIOD_S = 10.0  # a cluster that is down is asked more often: its return is news
 JITTER = 0.05  # agents that started together do not beat together
 RESOURCES = ("cpu", "memory")
 FINISHED_PHASES = frozenset({"Succeeded", "Failed"})
@@ -47,6 +49,7 @@ class Probe(msgspec.Struct, frozen=True, kw_only=True):
     usage: ResourceUsage | None = None
     properties: Mapping[str, PropertyValue] = {}
     namespaces: Mapping[str, str] | None = None
+    conditions: Conditions = ()  # how the collection of all this went
 
 
 class Seen(msgspec.Struct, frozen=True, kw_only=True):
@@ -63,7 +66,10 @@ def due_at(desk: InternalMemberCluster) -> datetime | None:
     current = joined is not None and joined.observed_generation == desk.metadata.generation
     if agent.last_received_heartbeat is None or not current:
         return None
-    period_s = desk.spec.heartbeat_period_seconds
+    period_s: float = desk.spec.heartbeat_period_seconds
+    healthy = find_condition(agent.conditions, MemberCondition.HEALTHY)
+    if healthy is not None and healthy.status == FALSE:
+        period_s = min(period_s, MAX_UNHEALTHY_PERIOD_S)
     # The share of jitter follows from the name, so that a restart keeps the beat.
     share = (zlib.crc32(f"{desk.name}{agent.last_received_heartbeat}".encode()) % 1000) / 1000
     return agent.last_received_heartbeat + timedelta(seconds=period_s * (1 + JITTER * (2 * share - 1)))
@@ -91,24 +97,40 @@ def step(seen: Seen, now: datetime) -> Plan:
     probe = seen.probe
     beat = msgspec.structs.replace(_agent(old), last_received_heartbeat=timestamp(now))
     new = _with_agent(old, beat)
-    if probe.ready_code == 200:
+    if probe.ready_code == HEALTHY:
         new = _say(desk, new, MemberCondition.HEALTHY, TRUE, "InternalMemberClusterHealthy", "", now)
     else:
         message = f"health probe failed with status code {probe.ready_code}"
         new = _say(desk, new, MemberCondition.HEALTHY, FALSE, "InternalMemberClusterUnhealthy", message, now)
     new = _say(desk, new, MemberCondition.JOINED, TRUE, "InternalMemberClusterJoined", "", now)
-    changes: dict[str, Any] = {"properties": probe.properties}
+    changes: dict[str, Any] = {}
+    if probe.properties:
+        changes["properties"] = probe.properties
     if probe.usage is not None:
         changes["resource_usage"] = probe.usage
     if probe.namespaces is not None:
         changes["namespaces"] = probe.namespaces
+    if probe.ready_code == HEALTHY:
+        changes["conditions"] = _worded(desk, old.conditions, probe.conditions, now)
     new = msgspec.structs.replace(new, **changes)
+    due = due_at(msgspec.structs.replace(desk, status=new)) or now
+    # Times are kept in whole seconds: without this, a short period could be over before it began.
+    earliest = now + timedelta(seconds=desk.spec.heartbeat_period_seconds / 2)
     return Plan(
         status=StatusWrite(ref=ref, old=old, new=new),
         events=_events(ref, old, new),
-        wake_at=due_at(msgspec.structs.replace(desk, status=new)),
+        wake_at=max(due, earliest) if probe.ready_code == HEALTHY else max(due, now + timedelta(seconds=1)),
         why="heartbeat",
     )
+
+
+def _worded(desk: InternalMemberCluster, held: Conditions, said: Conditions, now: datetime) -> Conditions:
+    """Keep what is still said, with the time since when it holds."""
+    kept: Conditions = tuple(one for one in held if any(new.type == one.type for new in said))
+    for one in said:
+        current = msgspec.structs.replace(one, observed_generation=desk.metadata.generation)
+        kept = set_condition(kept, current, now)
+    return kept
 
 
 def _agent(status: InternalMemberClusterStatus) -> AgentStatus:
@@ -188,9 +210,9 @@ def usage_of(
             for name in RESOURCES:
                 available[name] -= pod_request(pod["spec"], name)
     return ResourceUsage(
-        capacity=_worded(capacity),
-        allocatable=_worded(allocatable),
-        available=_worded({name: max(value, Fraction(0)) for name, value in available.items()}),
+        capacity=_amounts_worded(capacity),
+        allocatable=_amounts_worded(allocatable),
+        available=_amounts_worded({name: max(value, Fraction(0)) for name, value in available.items()}),
         observation_time=timestamp(now),
     )
 
@@ -210,7 +232,7 @@ def _amount(amounts: Mapping[str, Any] | None, name: str) -> Fraction:
     return parse_quantity(str((amounts or {}).get(name, "0")))
 
 
-def _worded(amounts: Mapping[str, Fraction]) -> dict[str, str]:
+def _amounts_worded(amounts: Mapping[str, Fraction]) -> dict[str, str]:
     cpu, memory = amounts["cpu"], amounts["memory"]
     milli = cpu * 1000
     worded_cpu = str(int(cpu)) if cpu.denominator == 1 else f"{-(-milli.numerator // milli.denominator)}m"
