@@ -44,7 +44,7 @@ AGE = re.compile(r"(?<=[\s(])(\d+[dhms]|\d+m\d+s|\d+ms|<invalid>)(?=[\s,)]|$)", 
 PADDING = re.compile(r"(?<=\S) {2,}")
 SERVER = re.compile(r"https://127\.0\.0\.1:\d+(/clusters/\w+)?")
 DATE = re.compile(r"\w{3}, \d\d \w{3} \d{4} \d\d:\d\d:\d\d [+-]\d{4}")
-HASH = re.compile(r"-[0-9a-f]{8,10}(-[a-z0-9]{5})?\b")
+HASH = re.compile(r"-(?=[a-z0-9]*\d)[a-z0-9]{8,10}(-[a-z0-9]{5})?\b")
 TEMPORARY = re.compile(r"\S*(LIVE|MERGED|edit)-\d+(\S*)")
 STAMP = re.compile(r"\t\d{4}-\d\d-\d\d \d\d:\d\d:\d\d\.\d+ [+-]\d{4}")
 KLOG = re.compile(r"([IWEF])\d{4} \d\d:\d\d:\d\d\.\d+ +\d+ (\w+\.go):\d+\]")
