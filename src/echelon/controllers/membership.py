@@ -56,14 +56,22 @@ class Membership:
 
     @property
     def watches(self) -> Sequence[Watch]:
-        """Follow the members and what belongs to them; Works matter only while a member leaves."""
+        """Follow the members and what belongs to them."""
         return (
             each(MEMBER_CLUSTERS),
             Watch(INTERNAL_MEMBER_CLUSTERS, _of_namespaced),
             Watch(builtin.NAMESPACES, _of_namespace),
             Watch(builtin.ROLES, _of_namespaced),
             Watch(builtin.ROLE_BINDINGS, _of_namespaced),
+            Watch(WORKS, self._of_leaving),
         )
+
+    def _of_leaving(self, old: Any | None, new: Any | None) -> Iterable[Key]:
+        """Return the member a Work belongs to, if it is about to leave."""
+        for key in _of_namespaced(old, new):
+            member = self._members.get(key.name)
+            if member is not None and member.metadata.is_deleting:
+                yield key
 
     async def load(self, key: Key) -> membership.Seen | None:
         """Gather one member."""

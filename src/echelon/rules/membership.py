@@ -2,8 +2,8 @@
 
     join    finalizer and label → namespace → Role, RoleBinding, InternalMemberCluster(Join) → ReadyToJoin
     mirror  agent status, usage, properties, conditions → Joined, Healthy
-    leave   InternalMemberCluster(Leave) → agent says left (or is waited for long enough) → Works released →
-            namespace deleted → finalizer removed
+    leave   (CleanUp: the agent takes off what was placed) → InternalMemberCluster(Leave) → agent says left (or is
+            waited for long enough) → Works released → namespace deleted → finalizer removed
 
 A silent member turns `Healthy` False by itself: the decision wakes when the next heartbeat is overdue. What a member
 reports is mirrored, bounded, and never touches conditions that are the hub's own to say.
@@ -45,6 +45,9 @@ MAX_MEMBER_CONDITIONS = (
 MAX_MEMBER_PROPERTIES = 200  # likewise
 MAX_MISSED_BEATS = 2  # one may be late, two in a row are silence
 HUB_OWNED = frozenset({MemberCondition.READY_TO_JOIN, MemberCondition.JOINED, MemberCondition.HEALTHY})
+# On a MemberCluster: what leaving does to what was placed on the member. Without it everything stays there.
+ON_LEAVE = "echelon.dev/on-leave"
+CLEAN_UP = "CleanUp"
 RBAC_GROUP = "rbac.authorization.k8s.io"
 EPOCH = datetime.fromtimestamp(0, UTC)
 
@@ -449,6 +452,14 @@ def _leave(seen: Seen, now: datetime) -> Plan:
     asked_at = member.metadata.deletion_timestamp
     assert asked_at is not None
     deadline = asked_at + seen.options.force_delete_after
+    if not left and now < deadline and _is_cleaning_up(seen):
+        going = tuple(Delete(ref=_by_name(WORKS, one)) for one in seen.works if not one.metadata.is_deleting)
+        return Plan(
+            steps=(going,) if going else (),
+            status=StatusWrite(ref=ref, old=old, new=new),
+            wake_at=deadline,
+            why="the agent takes off the member what was placed there",
+        )
     if seen.desk is None or left or now >= deadline:
         if left:
             gone = _condition(
@@ -475,6 +486,13 @@ def _leave(seen: Seen, now: datetime) -> Plan:
         wake_at=deadline,
         why="asked the agent to leave",
     )
+
+
+def _is_cleaning_up(seen: Seen) -> bool:
+    """Tell whether what was placed on the member is still to be taken off before it leaves."""
+    is_wanted = seen.member.metadata.annotations.get(ON_LEAVE) == CLEAN_UP
+    is_joined = seen.desk is not None and seen.desk.spec.state == MembershipState.JOIN
+    return is_wanted and is_joined and bool(seen.works)
 
 
 def _release(seen: Seen) -> tuple[tuple[Action, ...], ...]:
