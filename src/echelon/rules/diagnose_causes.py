@@ -610,12 +610,11 @@ WAITING = Group(
         ),
         Cause(
             id="scheduler-busy",
-            title="The scheduler is still at work",
-            sentence="Run {run} is not planned yet because the scheduler is still moving the placement's bindings: "
-            "{detail}.",
+            title="The scheduler has not decided yet",
+            sentence="Run {run} is not planned yet because the scheduler has not decided: {detail}.",
             recovery=Recovery.YES,
-            recovers="Yes, when the scheduler is done.",
-            fix="Wait a moment.",
+            recovers="Yes, when the scheduler is done; a placement with an error keeps it from deciding.",
+            fix="Wait a moment; if it lasts, read the placement's Scheduled condition.",
             next=(_PLACEMENT,),
         ),
         Cause(
@@ -658,9 +657,9 @@ NOTICE = Group(
             title="Resources are not removed from a cluster",
             sentence="The delete stage waits for the resources of {clusters} to be removed.",
             recovery=Recovery.YES,
-            recovers="Yes, when the member's agent has removed them.",
-            fix="Check that the member answers; a finalizer on the member may hold an object.",
-            next=("kubectl get works -n fleet-member-{cluster}", "echelon clusters"),
+            recovers="Yes, when their works are gone and nothing holds the binding any more.",
+            fix="Look for a finalizer that holds the cluster's binding, and for works that are not deleted.",
+            next=("kubectl get {binding_kind}{n} -o yaml", "kubectl get works -n fleet-member-{cluster}"),
         ),
         Cause(
             id="concurrency-one",

@@ -31,7 +31,7 @@ from echelon.rules.run_phases import (
 )
 from echelon.rules.run_seen import Abort, NotYet, Seen
 from echelon.rules.run_validation import check_plan
-from echelon.rules.stages import Scheduled, read_bindings, read_placement, read_policy
+from echelon.rules.stages import Scheduled, give_scheduler_time, read_bindings, read_placement, read_policy
 
 STATE_REASON = "echelon.dev/state-reason"  # on a run: who told it to start, stop or go on, and why
 SILENT_AFTER = timedelta(seconds=30)  # an engine that runs looks at a new run at once
@@ -165,6 +165,7 @@ def _failure(seen: Seen, status: RunStatus, phase: RunPhase) -> Spotted:
             continue
         words |= {key: value.strip() for key, value in match.groupdict().items() if value}
         words.setdefault("index", "0")
+        words.setdefault("value", "missing")
         if cause == "taken-over":
             rival, said = _mover(seen, words["cluster"], message)
             words["rival"] = rival
@@ -202,6 +203,7 @@ def _mover(seen: Seen, cluster: str, message: str) -> tuple[str, list[Evidence]]
 def _unseen(seen: Seen, now: datetime) -> Iterator[Spotted]:
     made = seen.run.metadata.creation_timestamp
     try:
+        give_scheduler_time(seen, now)
         scheduled = Scheduled()
         read_placement(seen, scheduled)
         read_bindings(seen, read_policy(seen, scheduled), scheduled)
