@@ -13,6 +13,9 @@ ROOT = Path(__file__).parent.parent
 
 # file -> "module:function" of a function without arguments that returns the file's text
 PAGES: dict[str, str] = {
+    "docs/troubleshooting.md": "tools.pages:troubleshooting",
+    "docs/api.md": "tools.pages:api_reference",
+    "docs/commands.md": "tools.pages:commands",
     "charts/echelon-hub/templates/crds.yaml": "tools.charts:hub_crds",
     "charts/echelon-hub/templates/rbac.yaml": "tools.charts:hub_rbac",
     "charts/echelon-hub/templates/deployment.yaml": "tools.charts:hub_agent",
