@@ -3,6 +3,7 @@
     python3 tools/real/lab.py up [--members N] [--nodes K] [--dir DIR]
     python3 tools/real/lab.py down | status | kubeconfig | build
     python3 tools/real/lab.py kill|start|pause|resume COMPONENT
+    python3 tools/real/lab.py agents up|down|status    the product's own processes, see agents.py
 
 ``up`` builds what is missing, starts one hub and N members (see plan.py), waits until each of them
 is usable, and prints the path of one kubeconfig with the contexts ``hub``, ``member1``, ... It can be
@@ -33,6 +34,7 @@ from typing import Any
 
 import build
 import plan
+from agents import Agents, AgentsError
 from procs import Processes
 from rest import Rest
 
@@ -226,6 +228,7 @@ class Lab:
     def down(self, keep_data: bool) -> None:
         """Ends the lab's processes, those that depend on others first; removes its directory."""
         state = self.load()
+        Agents(self).down()
         names = [c.name for c in plan.plan_lab(self.layout(state), state.members)]
         agents = [name for name in names if "/" in name and not name.endswith("/apiserver")]
         servers = [name for name in names if name.endswith("/apiserver")]
@@ -386,13 +389,17 @@ def make_parser() -> argparse.ArgumentParser:
     ):
         command = commands.add_parser(name, parents=[where], help=text)
         command.add_argument("component")
+    agents = commands.add_parser("agents", parents=[where], help="run the product's agents on the lab")
+    agents.add_argument("action", choices=["up", "down", "status"])
+    agents.add_argument("--replicas", type=int, default=1, help="hub agents; one of them works")
+    agents.add_argument("--stuck-after", default="5m")
     commands.add_parser("keep-logs", parents=[where])
     return parser
 
 
 def show_status(lab: Lab, as_json: bool) -> None:
     """Prints the components."""
-    rows = lab.status()
+    rows = [*lab.status(), *Agents(lab).status()]
     if as_json:
         print(json.dumps(rows, indent=1))
         return
@@ -400,18 +407,44 @@ def show_status(lab: Lab, as_json: bool) -> None:
         state = "healthy" if row["healthy"] else "unhealthy" if row["pid"] else "not running"
         print(
             f"{row['name']:<28}{row['port']:<8}{row['pid'] or '-'!s:<10}{state:<14}"
-            f"{row['rss_mib'] or '-'} MiB"
+            f"{row.get('rss_mib') or read_rss_mib(row['pid'] or 0) or '-'} MiB"
         )
 
 
-def signal_component(lab: Lab, command: str, name: str) -> None:
-    """Kills, freezes or resumes one component."""
+def find_processes(lab: Lab, name: str) -> tuple[Processes, str]:
+    """Returns who keeps a component's process, and under which name; agents are named agents/NAME."""
+    if name.startswith("agents/"):
+        agents = Agents(lab)
+        own = name.removeprefix("agents/")
+        if own not in agents.names():
+            raise LabError(f"no agent {own!r}; there are: {', '.join(agents.names()) or 'none'}")
+        return agents.processes, own
     lab.component(name)
+    return lab.processes, name
+
+
+def run_agents(lab: Lab, options: argparse.Namespace) -> None:
+    """Starts, ends or lists the product's agents."""
+    agents = Agents(lab)
+    if options.action == "up":
+        print(f"joined after {agents.up(options.replicas, options.stuck_after):.1f} s")
+    elif options.action == "down":
+        agents.down()
+    else:
+        for row in agents.status():
+            print(
+                f"{row['name']:<28}{row['port']:<8}{row['pid'] or '-'!s:<10}{'ready' if row['healthy'] else 'not ready'}"
+            )
+
+
+def signal_component(lab: Lab, command: str, name: str) -> None:
+    """Kills, freezes or resumes one component or agent."""
+    processes, own = find_processes(lab, name)
     if command == "kill":
-        done = lab.processes.kill(name)
+        done = processes.kill(own)
     else:
         number = signal.SIGSTOP if command == "pause" else signal.SIGCONT
-        done = lab.processes.send(name, number)
+        done = processes.send(own, number)
     if not done:
         raise LabError(f"{name} is not running")
 
@@ -435,6 +468,10 @@ def run(options: argparse.Namespace) -> None:
         show_status(lab, options.json)
     elif options.command == "keep-logs":
         lab.keep_logs()
+    elif options.command == "agents":
+        run_agents(lab, options)
+    elif options.command == "start" and options.component.startswith("agents/"):
+        Agents(lab).start(find_processes(lab, options.component)[1])
     elif options.command == "start":
         print(f"{options.component} healthy after {lab.start(options.component):.1f} s")
     else:
@@ -445,7 +482,7 @@ def main(argv: list[str] | None = None) -> int:
     """Command line."""
     try:
         run(make_parser().parse_args(argv))
-    except (LabError, build.BuildError) as error:
+    except (LabError, AgentsError, build.BuildError) as error:
         print(f"error: {error}", file=sys.stderr)
         return 1
     return 0
