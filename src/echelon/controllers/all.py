@@ -10,12 +10,13 @@ from echelon.controllers.eviction import Evictions
 from echelon.controllers.membership import Membership
 from echelon.controllers.overrides import Overrides
 from echelon.controllers.placement import Placements
+from echelon.controllers.profiles import Profiles
 from echelon.controllers.report_back import ReportsBack
 from echelon.controllers.rollout import Rollouts
 from echelon.controllers.scheduler import Scheduler
 from echelon.controllers.selection import Selection
 from echelon.controllers.staged import StagedRuns
-from echelon.rules import membership, placements, run_seen, work_generation
+from echelon.rules import membership, placements, run_seen, work_generation_seen
 from echelon.runtime.controller import Controller
 from echelon.runtime.manager import Manager
 
@@ -25,7 +26,7 @@ class EngineOptions(msgspec.Struct, frozen=True, kw_only=True):
 
     runs: run_seen.Options = run_seen.Options()
     placements: placements.Options = placements.Options()
-    delivery: work_generation.Options = work_generation.Options()
+    delivery: work_generation_seen.Options = work_generation_seen.Options()
     membership: membership.Options = membership.Options()
 
 
@@ -33,7 +34,11 @@ def hub_controllers(manager: Manager, options: EngineOptions) -> list[Controller
     """Make every controller of a hub, sharing one cache and one selection of the hub's resources."""
     cache = manager.cache
     selection = Selection(cache, manager.client)
-    made: list[Controller] = [Membership(cache, options.membership), Evictions(cache)]
+    made: list[Controller] = [
+        Membership(cache, options.membership),
+        Profiles(cache, options.membership),
+        Evictions(cache),
+    ]
     for scope in SCOPES:
         made += [
             Placements(cache, selection, scope, options.placements),
