@@ -24,7 +24,17 @@ from echelon.rules.run_cluster import conditions_of, is_finished, is_on_target, 
 from echelon.rules.run_phases import MOVES, RunPhase, has_status, run_phase, stage_phase
 from echelon.rules.run_seen import Options, Seen
 from echelon.rules.run_validation import max_concurrency
-from tests.rules.pretend import NOW, Conflict, Store, a_cluster, a_condition, a_placement, iso, meta_for, namespace_of
+from tests.rules.pretend import (
+    NOW,
+    Conflict,
+    Store,
+    a_cluster,
+    a_condition,
+    a_placement,
+    iso,
+    meta_for,
+    namespace_of,
+)
 
 ALLOWED = {(move.source, move.target) for move in MOVES}
 VERSIONS = 3
@@ -66,7 +76,11 @@ class Life:
         for name, group in self.clusters.items():
             put(own.MEMBER_CLUSTERS, a_cluster(name, {"g": group, "n": str(rng.randint(0, 3))}))
         put(self.scope.placement, a_placement(self.scope, strategy={"type": "External"}))
-        labels = {names.LABEL_PARENT_CRP: "p", names.LABEL_POLICY_INDEX: "0", names.LABEL_IS_LATEST_SNAPSHOT: "true"}
+        labels = {
+            names.LABEL_PARENT_CRP: "p",
+            names.LABEL_POLICY_INDEX: "0",
+            names.LABEL_IS_LATEST_SNAPSHOT: "true",
+        }
         put(
             self.scope.policy_snapshot,
             {
@@ -87,7 +101,10 @@ class Life:
             rng.shuffle(stages)
             if rng.random() < 0.2:
                 stages.insert(rng.randint(0, len(stages)), {"name": "nobody", "maxConcurrency": 1})
-            put(self.scope.strategy, {"metadata": meta_for(self.scope, f"s{index}"), "spec": {"stages": stages}})
+            put(
+                self.scope.strategy,
+                {"metadata": meta_for(self.scope, f"s{index}"), "spec": {"stages": stages}},
+            )
 
     def _stage(self, group: str, index: int) -> dict[str, Any]:
         rng = self.rng
@@ -321,7 +338,9 @@ class Life:
         binding = self.binding(self.rng.choice(list(self.clusters)))
         if binding is not None:
             self.trace.append(f"meddle {binding.name}")
-            self.store.edit(self.scope.binding, binding.name, {"spec": {"state": "Scheduled"}}, self.namespace)
+            self.store.edit(
+                self.scope.binding, binding.name, {"spec": {"state": "Scheduled"}}, self.namespace
+            )
 
     # promises
 
@@ -335,10 +354,18 @@ class Life:
         ]
         if touched and run.spec.state != "Run":
             raise Broken(f"{run.name} moves bindings in state {run.spec.state}")
-        if run_phase(seen.status.conditions) in OVER and not run.metadata.is_deleting and (plan.steps or plan.status):
+        if (
+            run_phase(seen.status.conditions) in OVER
+            and not run.metadata.is_deleting
+            and (plan.steps or plan.status)
+        ):
             # a finalizer may still be missing when a run is over; nothing else is written
             raise Broken(f"{run.name} is over and writes")
-        if any(isinstance(action, Create) and action.resource != self.scope.approval for a in plan.steps for action in a):
+        if any(
+            isinstance(action, Create) and action.resource != self.scope.approval
+            for a in plan.steps
+            for action in a
+        ):
             raise Broken("creates something else than approvals")
 
     def check(self) -> None:
@@ -367,7 +394,11 @@ class Life:
         pairs = [(run_phase(before.status.conditions), run_phase(run.status.conditions))]
         old = (*before.status.stages_status, before.status.deletion_stage_status)
         new = (*run.status.stages_status, run.status.deletion_stage_status)
-        pairs += [(stage_phase(a.conditions), stage_phase(b.conditions)) for a, b in zip(old, new, strict=False) if a and b]
+        pairs += [
+            (stage_phase(a.conditions), stage_phase(b.conditions))
+            for a, b in zip(old, new, strict=False)
+            if a and b
+        ]
         for move in pairs:
             if move[0] is not move[1] and move not in ALLOWED:
                 raise Broken(f"{run.name}: no such move: {move}")
@@ -398,7 +429,9 @@ class Life:
             limit = max_concurrency(spec.max_concurrency, len(stage.clusters))
             if len(moving) > limit:
                 raise Broken(f"{run.name}: {moving} in {stage.stage_name}, allowed {limit}")
-            recorded = [e for e in stage.clusters if len(e.conditions) == 1 and e.conditions[0].type == "Started"]
+            recorded = [
+                e for e in stage.clusters if len(e.conditions) == 1 and e.conditions[0].type == "Started"
+            ]
             if len(recorded) > limit:
                 raise Broken(f"{run.name}: {len(recorded)} on record in {stage.stage_name}, allowed {limit}")
             if moving:
@@ -411,7 +444,9 @@ class Life:
         assert run.status is not None
         is_open = True
         for stage in run.status.stages_status:
-            begun = [entry for entry in stage.clusters if any(one.type == "Started" for one in entry.conditions)]
+            begun = [
+                entry for entry in stage.clusters if any(one.type == "Started" for one in entry.conditions)
+            ]
             tasks = stage.before_stage_task_status
             approved = all(has_status(task.conditions, "ApprovalRequestApproved", "True") for task in tasks)
             if begun and not (is_open and approved):
@@ -452,14 +487,21 @@ class Life:
 
     def _check_end(self) -> None:
         """A run that succeeded last has brought every cluster to its version, and what was leaving is gone."""
-        won = [run for run in self.runs() if run.status and run_phase(run.status.conditions) is RunPhase.SUCCEEDED]
+        won = [
+            run
+            for run in self.runs()
+            if run.status and run_phase(run.status.conditions) is RunPhase.SUCCEEDED
+        ]
         for run in won:
             assert run.status is not None
             if any(other.status and other is not run for other in self.runs()):
                 continue  # others have been there too
             for stage in run.status.stages_status:
                 for entry in stage.clusters:
-                    if not all(one.status == "True" for one in entry.conditions) or len(entry.conditions) != 2:
+                    if (
+                        not all(one.status == "True" for one in entry.conditions)
+                        or len(entry.conditions) != 2
+                    ):
                         raise Broken(f"{run.name} succeeded without {entry.cluster_name}")
             left = [name for name in self.leaving if self.binding(name)]
             if left:

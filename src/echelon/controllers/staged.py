@@ -29,6 +29,7 @@ from echelon.rules.run_phases import RunPhase, run_phase
 from echelon.rules.run_seen import Options, Seen
 from echelon.rules.select import InvalidSelection, Selected
 from echelon.runtime.controller import Watch, each
+from echelon.runtime.run_metrics import RunMetrics
 
 PLACEMENT, STRATEGY, CLUSTER, RUN = "run-placement", "run-strategy", "binding-cluster", "approval-run"
 Place = tuple[str | None, str]  # namespace and name
@@ -70,7 +71,13 @@ class StagedRuns:
     workers = 4
 
     def __init__(
-        self, cache: Cache, scope: Scope, options: Options | None = None, *, selection: Selects
+        self,
+        cache: Cache,
+        scope: Scope,
+        options: Options | None = None,
+        *,
+        selection: Selects,
+        metrics: RunMetrics | None = None,
     ) -> None:
         self.name = f"{scope.run.kind.lower()}-controller"
         self.scope = scope
@@ -80,6 +87,8 @@ class StagedRuns:
         self._runs = cache.store(scope.run)
         self._runs.add_index(PLACEMENT, _placement_of_run)
         self._runs.add_index(STRATEGY, _strategy_of_run)
+        if metrics is not None:
+            self._runs.subscribe(metrics.sees)
         self._approvals = cache.store(scope.approval)
         self._approvals.add_index(RUN, _run_of_approval)
         self._bindings = cache.store(scope.binding)
