@@ -13,6 +13,7 @@ ROOT = Path(__file__).parent.parent
 
 # file -> "module:function" of a function without arguments that returns the file's text
 PAGES: dict[str, str] = {
+    "docs/rules.md": "tools.rules_page:rules",
     "docs/troubleshooting.md": "tools.pages:troubleshooting",
     "docs/api.md": "tools.pages:api_reference",
     "docs/commands.md": "tools.pages:commands",
