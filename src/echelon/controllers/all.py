@@ -19,6 +19,7 @@ from echelon.controllers.staged import StagedRuns
 from echelon.rules import membership, placements, run_seen, work_generation_seen
 from echelon.runtime.controller import Controller
 from echelon.runtime.manager import Manager
+from echelon.runtime.run_metrics import RunMetrics
 
 
 class EngineOptions(msgspec.Struct, frozen=True, kw_only=True):
@@ -34,6 +35,7 @@ def hub_controllers(manager: Manager, options: EngineOptions) -> list[Controller
     """Make every controller of a hub, sharing one cache and one selection of the hub's resources."""
     cache = manager.cache
     selection = Selection(cache, manager.client)
+    metrics = RunMetrics(manager.telemetry.registry, manager.clock)
     made: list[Controller] = [
         Membership(cache, options.membership),
         Profiles(cache, options.membership),
@@ -47,6 +49,6 @@ def hub_controllers(manager: Manager, options: EngineOptions) -> list[Controller
             Overrides(cache, scope),
             Delivery(cache, scope, options.delivery),
             ReportsBack(cache, scope),
-            StagedRuns(cache, scope, options.runs, selection=selection),
+            StagedRuns(cache, scope, options.runs, selection=selection, metrics=metrics),
         ]
     return made
