@@ -155,14 +155,7 @@ def _asked_anew(old: PolicySnapshot | None, new: PolicySnapshot | None) -> Itera
 
 
 def _lost(old: Binding | None, new: Binding | None) -> Iterable[Key]:
-    """Return the placement of a binding that is going or gone, or that was tampered with."""
-    if new is not None and not new.metadata.is_deleting:
-        if old is None or _place(old) == _place(new):
-            return ()
-        return of_placement(old, new)
+    """Return the placement of a binding that is going or gone."""
+    if new is not None and (not new.metadata.is_deleting or (old is not None and old.metadata.is_deleting)):
+        return ()
     return of_placement(old, new)
-
-
-def _place(binding: Binding) -> tuple[str, bool, str]:
-    spec = binding.spec
-    return spec.target_cluster, spec.state == BindingState.UNSCHEDULED, spec.scheduling_policy_snapshot_name
