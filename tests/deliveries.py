@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from typing import Any
 
 import msgspec
@@ -15,7 +16,8 @@ from echelon.api.work import Work
 from echelon.client.base import path_of
 from echelon.client.errors import NotFound
 from echelon.controllers.delivery import Delivery
-from echelon.rules.work_generation import Options
+from echelon.rules.work_generation import PATIENCE
+from echelon.rules.work_generation_seen import Options
 from tests.world import World, member_cluster, namespace
 
 NAMESPACE = "app"
@@ -69,6 +71,12 @@ class Desk:
     async def add_member(self, cluster: str, **labels: str) -> None:
         await self.client.create(MEMBER_CLUSTERS, member_cluster(cluster, **labels))
         await self.client.create(NAMESPACES, namespace(n.member_namespace(cluster)))
+
+    async def settle(self) -> None:
+        """Let events travel, and time for a member to answer pass."""
+        await self.w.settle()
+        await asyncio.sleep(2 * PATIENCE.total_seconds())
+        await self.w.settle()
 
     # the rollout's side
 

@@ -8,7 +8,7 @@ from echelon.api import names as n
 from echelon.api.builtin import EVENTS
 from echelon.api.own import WORKS
 from echelon.api.scope import CLUSTER, NAMESPACED, SCOPES
-from echelon.rules.work_generation import Options
+from echelon.rules.work_generation_seen import Options
 from tests.deliveries import Desk, config_map, envelope, manifest_condition, override
 from tests.rules.test_override import ON_CM, ON_ROLE, ROLE, rule, spec
 from tests.world import world
@@ -61,7 +61,7 @@ def test_e1_e7_an_envelope_has_a_work_of_its_own_that_lives_as_long_as_it(desk):
         await desk.start("m1")
         await desk.snapshot(1, config_map(), envelope("wrap", QUOTA), config_map("last"))
         name = await desk.bind(version=1)
-        await desk.w.settle()
+        await desk.settle()
         works = await desk.works()
         assert named(works[desk.work_name()]) == ["cm", "last"], "the envelope itself stays on the hub"
         (work,) = of_envelope(works)
@@ -76,14 +76,14 @@ def test_e1_e7_an_envelope_has_a_work_of_its_own_that_lives_as_long_as_it(desk):
         changed = {**QUOTA, "spec": {"hard": {"pods": "2"}}}
         await desk.snapshot(2, config_map(), envelope("wrap", changed))
         await desk.move(name, 2)
-        await desk.w.settle()
+        await desk.settle()
         (after,) = of_envelope(await desk.works())
         assert (after.name, list(after.spec.manifests)) == (work.name, [changed])
         assert after.metadata.labels[n.LABEL_PARENT_RESOURCE_SNAPSHOT_INDEX] == "2"
 
         await desk.snapshot(3, config_map())
         await desk.move(name, 3)
-        await desk.w.settle()
+        await desk.settle()
         assert set(await desk.works()) == {desk.work_name()}
 
     play(desk, scenario)
@@ -94,7 +94,7 @@ def test_e1_a_cluster_scoped_envelope_has_no_namespace_label(wide):
         await wide.start("m1")
         await wide.snapshot(0, envelope("example", ROLE, space=None))
         await wide.bind()
-        await wide.w.settle()
+        await wide.settle()
         works = await wide.works()
         assert named(works["web-work"]) == []
         work = works["web-work-envelope-9c1fb9c51f3ced07"]
@@ -109,12 +109,12 @@ def test_e2_e3_what_fails_inside_an_envelope_is_listed_with_the_envelope(desk):
         await desk.start("m1")
         await desk.snapshot(0, config_map(), envelope("wrap", QUOTA))
         name = await desk.bind()
-        await desk.w.settle()
+        await desk.settle()
         (work,) = of_envelope(await desk.works())
         await desk.report()
         failed = manifest_condition(QUOTA, Applied=("False", "ManifestApplyFailed"))
         await desk.report(work.name, Applied="False", Available=None, manifests=[failed])
-        await desk.w.settle()
+        await desk.settle()
         assert (await desk.conditions(name))["Applied"] == ("False", "NotAllWorkHaveBeenApplied")
         (entry,) = (await desk.binding(name)).status.failed_placements
         assert (entry.version, entry.kind, entry.name, entry.namespace) == (
@@ -129,7 +129,7 @@ def test_e2_e3_what_fails_inside_an_envelope_is_listed_with_the_envelope(desk):
             QUOTA, generation=1, Applied=("True", "Applied"), Available=("False", "ManifestNotAvailableYet")
         )
         await desk.report(work.name, Applied="True", Available="False", manifests=[slow])
-        await desk.w.settle()
+        await desk.settle()
         assert (await desk.conditions(name))["Available"] == ("False", "NotAllWorkAreAvailable")
         (entry,) = (await desk.binding(name)).status.failed_placements
         assert (entry.condition.reason, entry.condition.observed_generation) == ("ManifestNotAvailableYet", 1)
@@ -173,7 +173,7 @@ def test_e4_what_may_not_be_in_an_envelope_keeps_the_whole_version_back(desk, co
         await desk.start("m1")
         await desk.snapshot(0, config_map(), envelope("wrap", content))
         name = await desk.bind()
-        await desk.w.settle()
+        await desk.settle()
         assert await desk.works() == {}
         found = await desk.conditions(name)
         assert found["Overridden"] == ("True", "NoOverrideSpecified")
@@ -192,7 +192,7 @@ def test_e4_a_namespaced_object_in_a_cluster_scoped_envelope_is_refused(wide):
         await wide.start("m1")
         await wide.snapshot(0, envelope("wrap", config_map(), space=None))
         name = await wide.bind()
-        await wide.w.settle()
+        await wide.settle()
         assert (await wide.said(name, "WorkSynchronized")).endswith(
             "a namespaced object m0.yaml (app/cm) has been wrapped in a cluster resource envelope wrap"
         )
@@ -205,7 +205,7 @@ def test_the_operator_may_allow_roles_in_envelopes(desk):
         await desk.start("m1", options=Options(allow_powerful_in_envelopes=True))
         await desk.snapshot(0, envelope("wrap", ROLE_BINDING))
         await desk.bind()
-        await desk.w.settle()
+        await desk.settle()
         (work,) = of_envelope(await desk.works())
         assert list(work.spec.manifests) == [ROLE_BINDING]
 
@@ -241,7 +241,7 @@ def test_e8_overrides_reach_into_envelopes_and_leave_siblings_alone(desk):
         sibling = config_map("sibling")
         await desk.snapshot(0, envelope("wrap", config_map(), sibling))
         await desk.bind(resourceOverrideSnapshots=[{"name": "ro-0", "namespace": "app"}])
-        await desk.w.settle()
+        await desk.settle()
         (work,) = of_envelope(await desk.works())
         assert list(work.spec.manifests) == [sibling, config_map(patched="true")]
 
@@ -255,7 +255,7 @@ def test_e8_a_cluster_scoped_override_reaches_into_a_cluster_scoped_envelope(wid
         await wide.client.create(CLUSTER.override_snapshot, made)
         await wide.snapshot(0, envelope("wrap", ROLE, space=None))
         await wide.bind(clusterResourceOverrideSnapshots=["cro-0"])
-        await wide.w.settle()
+        await wide.settle()
         (work,) = of_envelope(await wide.works())
         assert work.spec.manifests[0]["metadata"]["labels"] == {"a": "1", "patched": "true"}
 
@@ -269,7 +269,7 @@ def test_e8_a_failing_patch_inside_keeps_everything_back(desk):
         await desk.client.create(NAMESPACED.override_snapshot, made, "app")
         await desk.snapshot(0, config_map("plain"), envelope("wrap", config_map()))
         name = await desk.bind(resourceOverrideSnapshots=[{"name": "ro-0", "namespace": "app"}])
-        await desk.w.settle()
+        await desk.settle()
         assert await desk.works() == {}
         assert (await desk.conditions(name))["Overridden"] == ("False", "OverriddenFailed")
         assert await desk.said(name, "Overridden") == (
@@ -288,7 +288,7 @@ def test_e8_an_envelope_may_come_out_empty(desk):
         await desk.client.create(NAMESPACED.override_snapshot, made, "app")
         await desk.snapshot(0, envelope("wrap", config_map()))
         await desk.bind(resourceOverrideSnapshots=[{"name": "ro-0", "namespace": "app"}])
-        await desk.w.settle()
+        await desk.settle()
         (work,) = of_envelope(await desk.works())
         assert work.spec.manifests == ()
 
@@ -301,7 +301,7 @@ def test_e9_two_works_of_one_envelope_are_for_a_person_to_sort_out(desk):
         await desk.snapshot(0, envelope("wrap", config_map()))
         await desk.snapshot(1, envelope("wrap", config_map("new")))
         name = await desk.bind()
-        await desk.w.settle()
+        await desk.settle()
         (work,) = of_envelope(await desk.works())
         twin = {
             "apiVersion": WORKS.api_version,
@@ -311,7 +311,7 @@ def test_e9_two_works_of_one_envelope_are_for_a_person_to_sort_out(desk):
         }
         await desk.client.create(WORKS, twin, "fleet-member-m1")
         await desk.move(name, 1)
-        await desk.w.settle()
+        await desk.settle()
         works = {made.name: made for made in of_envelope(await desk.works())}
         assert named(works[work.name]) == ["cm"]
         assert named(works["twin"]) == []
@@ -327,7 +327,7 @@ def test_e9_two_works_of_one_envelope_are_for_a_person_to_sort_out(desk):
             "fleet-member-m1; delete all but the oldest to recover"
         )
         await desk.client.delete(WORKS, "twin", "fleet-member-m1")
-        await desk.w.settle()
+        await desk.settle()
         (work,) = of_envelope(await desk.works())
         assert named(work) == ["new"]
 
@@ -355,7 +355,7 @@ def test_an_envelopes_work_keeps_the_name_it_has(desk):
         await desk.client.create(WORKS, old, "fleet-member-m1")
         await desk.snapshot(0, envelope("wrap", config_map()))
         await desk.bind()
-        await desk.w.settle()
+        await desk.settle()
         (work,) = of_envelope(await desk.works())
         assert (work.name, named(work)) == ("web-configmap-random", ["cm"])
 
@@ -367,7 +367,7 @@ def test_e10_the_objects_of_an_envelope_are_ordered_by_their_text_from_last_to_f
         await desk.start("m1")
         await desk.snapshot(0, envelope("wrap", config_map("test-cm1"), config_map("test-cm2")))
         await desk.bind()
-        await desk.w.settle()
+        await desk.settle()
         (work,) = of_envelope(await desk.works())
         assert named(work) == ["test-cm2", "test-cm1"]
 

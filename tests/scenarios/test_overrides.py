@@ -48,7 +48,7 @@ async def delivered(desk, *overrides, cluster="m1", **refs) -> tuple[str, Any]:
         await make(desk, *args)
     await desk.snapshot(0, CM)
     name = await desk.bind(cluster, **refs)
-    await desk.w.settle()
+    await desk.settle()
     return name, (await desk.works(cluster)).get(desk.work_name())
 
 
@@ -80,12 +80,12 @@ def test_c2_c4_other_overrides_rewrite_the_work_of_the_same_version(desk):
         name, _ = await delivered(desk, ("ro", ON_CM, rule(("add", "/data/k", "v1"))), **RO)
         await make(desk, "ro", ON_CM, rule(("add", "/data/k", "v2")), index=1)
         await desk.move(name, resourceOverrideSnapshots=[{"name": "ro-1", "namespace": "app"}])
-        await desk.w.settle()
+        await desk.settle()
         work = (await desk.works())[desk.work_name()]
         assert work.spec.manifests[0]["data"] == {"data": "test", "k": "v2"}
         await desk.report()
         await desk.move(name, resourceOverrideSnapshots=None)
-        await desk.w.settle()
+        await desk.settle()
         work = (await desk.works())[desk.work_name()]
         assert work.spec.manifests[0] == CM
         assert (await desk.conditions(name))["Overridden"] == ("True", "NoOverrideSpecified")
@@ -98,10 +98,10 @@ def test_c3_an_override_that_changes_nothing_gives_the_member_nothing_to_do(desk
         await desk.start("m1", region="east")
         name, work = await delivered(desk)
         await desk.report()
-        await desk.w.settle()
+        await desk.settle()
         await make(desk, "ro", ON_CM, rule(clusters=where(region="west"), delete=True))
         await desk.move(name, **RO)
-        await desk.w.settle()
+        await desk.settle()
         after = (await desk.works())[desk.work_name()]
         assert after.metadata.generation == work.metadata.generation
         assert (await desk.conditions(name))["Available"] == ("True", "AllWorkAreAvailable")
@@ -148,7 +148,7 @@ def test_f10_an_override_that_is_not_there_is_named_and_waited_for(desk, refs, s
         assert (await desk.said(name, "Overridden")).endswith(said)
         kind, selector = ("cro", ON_NS) if refs is CRO else ("ro", ON_CM)
         await make(desk, kind, selector, rule(("add", "/data/k", "v")))
-        await desk.w.settle()
+        await desk.settle()
         assert (await desk.works())[desk.work_name()].spec.manifests[0]["data"]["k"] == "v"
 
     play(desk, scenario)
@@ -159,7 +159,7 @@ def test_c8_c14_a_work_that_the_api_server_refuses_is_explained(desk):
         await desk.start("m1")
         name, work = await delivered(desk)
         await desk.report()
-        await desk.w.settle()
+        await desk.settle()
         await make(desk, "ro", ON_CM, rule(("add", "/metadata/annotations", "a plain string")))
         await desk.move(name, **RO)
         await desk.w.until(lambda: said_so(desk, name))
@@ -195,7 +195,7 @@ def test_c9_c16_a_delete_rule_leaves_the_object_out_of_the_clusters_it_is_for(de
         await desk.snapshot(0, CM, config_map("other"))
         for cluster in ("m1", "m2"):
             await desk.bind(cluster, **RO)
-        await desk.w.settle()
+        await desk.settle()
         kept = {
             cluster: [
                 m["metadata"]["name"] for m in (await desk.works(cluster))[desk.work_name()].spec.manifests
@@ -217,7 +217,7 @@ def test_c18_c19_a_missing_label_fails_until_the_cluster_gets_it(desk):
         from echelon.api.own import MEMBER_CLUSTERS
 
         await desk.client.patch(MEMBER_CLUSTERS, "m1", None, {"metadata": {"labels": {"region": "east"}}})
-        await desk.w.settle()
+        await desk.settle()
         assert (await desk.works())[desk.work_name()].spec.manifests[0]["data"]["region"] == "east"
 
     play(desk, scenario)

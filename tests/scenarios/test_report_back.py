@@ -66,7 +66,7 @@ async def start(desk, policy: dict[str, Any] | None = ONE, strategy: dict[str, A
     await desk.client.patch(kind, desk.placement, desk.namespace, status, subresource="status")
     await desk.snapshot(0, DEPLOYMENT)
     name = await desk.bind()
-    await desk.w.settle()
+    await desk.settle()
     return name
 
 
@@ -88,15 +88,15 @@ def test_h2_the_original_shows_the_status_of_its_one_member(desk):
         work = (await desk.works())[desk.work_name()]
         assert msgspec.to_builtins(work.spec.report_back_strategy) == MIRROR
         await desk.report(manifests=[reported()])
-        await desk.w.settle()
+        await desk.settle()
         assert await hub_status(desk) == STATUS
         less = {"observedGeneration": 2, "replicas": 3}
         await desk.report(manifests=[reported(less)])
-        await desk.w.settle()
+        await desk.settle()
         assert await hub_status(desk) == less
         before = desk.writes()
         await desk.report(manifests=[reported(less)])
-        await desk.w.settle()
+        await desk.settle()
         assert desk.writes() == before
 
     play(desk, scenario)
@@ -106,7 +106,7 @@ def test_h2_a_report_of_something_not_applied_counts_for_nothing(desk):
     async def scenario():
         await start(desk)
         await desk.report(Applied="False", manifests=[reported()])
-        await desk.w.settle()
+        await desk.settle()
         assert await hub_status(desk) == {}
 
     play(desk, scenario)
@@ -118,7 +118,7 @@ def test_h3_what_the_placement_does_not_select_is_left_alone(desk):
         other = {**DEPLOYMENT, "metadata": {"name": "other", "namespace": "app"}}
         await desk.client.create(DEPLOYMENTS, other, "app")
         await desk.report(manifests=[reported(name="other")])
-        await desk.w.settle()
+        await desk.settle()
         assert "replicas" not in ((await desk.client.get(DEPLOYMENTS, "other", "app")).get("status") or {})
 
     play(desk, scenario)
@@ -132,7 +132,7 @@ def test_h3_the_content_of_envelopes_has_no_original(desk):
         }
         await desk.client.patch(WORKS, desk.work_name(), "fleet-member-m1", label)
         await desk.report(manifests=[reported()])
-        await desk.w.settle()
+        await desk.settle()
         assert await hub_status(desk) == {}
 
     play(desk, scenario)
@@ -148,7 +148,7 @@ def test_h3_without_being_asked_nothing_is_reported_back(desk, strategy):
         mirrors = work.spec.report_back_strategy is not None
         assert mirrors is (strategy is not None and strategy["type"] == "Mirror")
         await desk.report(manifests=[reported()])
-        await desk.w.settle()
+        await desk.settle()
         assert await hub_status(desk) == {}
 
     play(desk, scenario)
@@ -162,7 +162,7 @@ def test_a_changed_strategy_reaches_the_work_and_ends_there(desk):
             await desk.client.patch(desk.scope.placement, desk.placement, desk.namespace, body)
             body = {"spec": {"strategy": {"reportBackStrategy": strategy}}}
             await desk.client.patch(desk.scope.placement, desk.placement, desk.namespace, body)
-            await desk.w.settle()
+            await desk.settle()
             work = (await desk.works())[desk.work_name()]
             held = work.spec.report_back_strategy
             assert (msgspec.to_builtins(held) if held else None) == strategy
@@ -174,7 +174,7 @@ def test_h3_a_policy_with_several_clusters_is_explained_in_an_event(desk):
     async def scenario():
         await start(desk, policy={"placementType": "PickN", "numberOfClusters": 2})
         await desk.report(manifests=[reported()])
-        await desk.w.settle()
+        await desk.settle()
         assert await hub_status(desk) == {}
         events = (await desk.client.list(EVENTS, desk.namespace or "default")).items
         said = [event["message"] for event in events if event["reason"] == "StatusNotReportedBack"]
@@ -228,7 +228,7 @@ def test_a_member_cannot_steer_the_hub_by_reporting(desk):
         )
         before = desk.writes()
         await desk.report(manifests=[entry])
-        await desk.w.settle()
+        await desk.settle()
         assert (await desk.client.get(NAMESPACES, "app"))["status"]["phase"] == "Active"
         assert desk.writes() - before <= 1, "the binding's status alone"
 

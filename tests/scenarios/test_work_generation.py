@@ -5,6 +5,7 @@ import asyncio
 import pytest
 
 from echelon.api import names as n
+from echelon.api.conditions import find_condition
 from echelon.api.own import WORKS
 from echelon.api.scope import CLUSTER, SCOPES
 from tests.deliveries import EMPTY_LIST_HASH, Desk, config_map, diff, drift, manifest_condition
@@ -37,14 +38,14 @@ def test_f1_nothing_is_delivered_before_the_hand_over(desk):
         await desk.start("m1")
         await desk.snapshot(0, CM)
         name = await desk.bind(state="Scheduled", stamp=False)
-        await desk.w.settle()
+        await desk.settle()
         assert await desk.works() == {}
         await desk.move(name, state="Bound", stamp=False)
-        await desk.w.settle()
+        await desk.settle()
         assert await desk.works() == {}
         assert (await desk.binding(name)).metadata.finalizers == ()
         await desk.hand_over(name)
-        await desk.w.settle()
+        await desk.settle()
         assert set(await desk.works()) == {desk.work_name()}
         assert (await desk.binding(name)).metadata.finalizers == (n.FINALIZER_WORK_CLEANUP,)
 
@@ -58,10 +59,10 @@ def test_f1_a_false_stamp_hands_over_too_and_an_older_one_does_not(desk):
         await desk.snapshot(1, CM)
         name = await desk.bind(stamp=False)
         await desk.hand_over(name, "False")
-        await desk.w.settle()
+        await desk.settle()
         assert set(await desk.works()) == {desk.work_name()}
         await desk.move(name, 1, stamp=False)
-        await desk.w.settle()
+        await desk.settle()
         work = (await desk.works())[desk.work_name()]
         assert work.metadata.labels[n.LABEL_PARENT_RESOURCE_SNAPSHOT_INDEX] == "0"
 
@@ -73,12 +74,12 @@ def test_f2_a_cluster_that_is_no_member_gets_nothing_until_it_is_one(desk):
         await desk.start()
         await desk.snapshot(0, CM)
         name = await desk.bind()
-        await desk.w.settle()
+        await desk.settle()
         seen = await desk.binding(name)
         assert seen.metadata.finalizers == ()
         assert [c.type for c in seen.status.conditions] == ["RolloutStarted"]
         await desk.add_member("m1")
-        await desk.w.settle()
+        await desk.settle()
         assert set(await desk.works()) == {desk.work_name()}
 
     play(desk, scenario)
@@ -89,7 +90,7 @@ def test_f3_a_version_is_delivered_whole_or_not_at_all(desk):
         await desk.start("m1")
         await desk.snapshot(0, CM, parts=2)
         name = await desk.bind()
-        await desk.w.settle()
+        await desk.settle()
         assert await desk.works() == {}
         assert (await desk.conditions(name))["Overridden"] == ("False", "OverriddenFailed")
         key = f"{desk.namespace}/{desk.placement}" if desk.namespace else desk.placement
@@ -101,7 +102,7 @@ def test_f3_a_version_is_delivered_whole_or_not_at_all(desk):
             f"placement = {key}"
         )
         await desk.snapshot(0, config_map("more"), subindex=1)
-        await desk.w.settle()
+        await desk.settle()
         assert set(await desk.works()) == {desk.work_name(), desk.work_name(1)}
 
     play(desk, scenario)
@@ -113,7 +114,7 @@ def test_f4_a_version_becomes_a_work_and_its_reports_become_conditions(desk):
         manifests = [config_map("b"), config_map("a"), config_map("c")]
         await desk.snapshot(1, *manifests)
         name = await desk.bind(version=1, applyStrategy={"type": "ServerSideApply"})
-        await desk.w.settle()
+        await desk.settle()
         work = (await desk.works())[desk.work_name()]
         labels = {
             n.LABEL_PARENT_CRP: "web",
@@ -123,7 +124,8 @@ def test_f4_a_version_becomes_a_work_and_its_reports_become_conditions(desk):
         if desk.namespace:
             labels[n.LABEL_PARENT_PLACEMENT_NAMESPACE] = desk.namespace
         assert work.metadata.labels == labels
-        assert work.metadata.annotations == {
+        notes = work.metadata.annotations.items()
+        assert {key: note for key, note in notes if not key.startswith("echelon.dev/")} == {
             n.ANNOTATION_PARENT_RESOURCE_SNAPSHOT_NAME: "web-1-snapshot",
             n.ANNOTATION_PARENT_OVERRIDE_HASH: EMPTY_LIST_HASH,
             n.ANNOTATION_PARENT_CLUSTER_OVERRIDE_HASH: EMPTY_LIST_HASH,
@@ -133,14 +135,14 @@ def test_f4_a_version_becomes_a_work_and_its_reports_become_conditions(desk):
         assert work.spec.report_back_strategy is None
         assert await desk.conditions(name) == {**APPLIED, "Applied": ("False", "ApplyInProgress")}
         await desk.report(Applied="True", Available=None)
-        await desk.w.settle()
+        await desk.settle()
         assert await desk.conditions(name) == {
             **APPLIED,
             "Applied": ("True", "AllWorkHaveBeenApplied"),
             "Available": ("False", "NotAllWorkAreAvailable"),
         }
         await desk.report()
-        await desk.w.settle()
+        await desk.settle()
         assert await desk.conditions(name) == {
             **APPLIED,
             "Applied": ("True", "AllWorkHaveBeenApplied"),
@@ -152,22 +154,72 @@ def test_f4_a_version_becomes_a_work_and_its_reports_become_conditions(desk):
     play(desk, scenario)
 
 
+def changed_at(binding, type_):
+    return find_condition(binding.status.conditions, type_).last_transition_time
+
+
+def test_a_member_that_answers_at_once_is_reported_on_once(desk):
+    async def scenario():
+        await desk.start("m1")
+        await desk.snapshot(0, CM)
+        await desk.snapshot(1, config_map(data="new"))
+        name = await desk.bind()
+        await desk.w.settle()
+        await desk.report()
+        await desk.settle()
+        first = changed_at(await desk.binding(name), "Available")
+        await asyncio.sleep(60)
+        await desk.move(name, 1)
+        before = desk.writes()
+        await desk.w.settle()
+        assert set(await desk.conditions(name)) == {"RolloutStarted"}, "nothing is said too early"
+        await desk.report()
+        await desk.settle()
+        assert (await desk.conditions(name))["Available"] == ("True", "AllWorkAreAvailable")
+        assert desk.writes() - before <= 2, "the Work and the binding's status"
+        assert (changed_at(await desk.binding(name), "Available") - first).total_seconds() >= 60, (
+            "what is available now is something else than before"
+        )
+
+    play(desk, scenario)
+
+
+def test_a_transition_time_stays_when_only_the_generation_changes(desk):
+    async def scenario():
+        await desk.start("m1")
+        await desk.snapshot(0, CM)
+        name = await desk.bind()
+        await desk.settle()
+        await desk.report()
+        await desk.settle()
+        first = await desk.binding(name)
+        await asyncio.sleep(60)
+        await desk.move(name, schedulingPolicySnapshotName="web-1")
+        await desk.settle()
+        later = await desk.binding(name)
+        assert (await desk.conditions(name))["Available"] == ("True", "AllWorkAreAvailable")
+        for type_ in ("Overridden", "WorkSynchronized", "Applied", "Available"):
+            assert changed_at(later, type_) == changed_at(first, type_)
+
+    play(desk, scenario)
+
+
 def test_f5_a_binding_given_up_keeps_its_works_and_goes_on_reporting(desk):
     async def scenario():
         await desk.start("m1")
         await desk.snapshot(0, CM)
         name = await desk.bind()
-        await desk.w.settle()
+        await desk.settle()
         before = await desk.works()
         await desk.move(name, state="Unscheduled", stamp=False)
-        await desk.w.settle()
+        await desk.settle()
         assert await desk.works() == before
         assert (await desk.conditions(name))["Applied"] == ("False", "NotAllWorkHaveBeenApplied")
         assert await desk.said(name, "Applied") == (
             f"Work object {desk.work_name()} has not yet completed the apply op"
         )
         await desk.report()
-        await desk.w.settle()
+        await desk.settle()
         assert (await desk.conditions(name))["Available"] == ("True", "AllWorkAreAvailable")
 
     play(desk, scenario)
@@ -181,16 +233,16 @@ def test_f6_works_follow_the_number_of_parts(desk):
             for part in range(1, parts):
                 await desk.snapshot(index, config_map(f"v{index}-{part}"), subindex=part)
         name = await desk.bind(version=2)
-        await desk.w.settle()
+        await desk.settle()
         assert set(await desk.works()) == {desk.work_name(), desk.work_name(1)}
         await desk.move(name, 3)
-        await desk.w.settle()
+        await desk.settle()
         works = await desk.works()
         assert set(works) == {desk.work_name(), desk.work_name(1), desk.work_name(2)}
         assert {w.metadata.labels[n.LABEL_PARENT_RESOURCE_SNAPSHOT_INDEX] for w in works.values()} == {"3"}
         assert works[desk.work_name(1)].spec.manifests[0]["metadata"]["name"] == "v3-1"
         await desk.move(name, 4)
-        await desk.w.settle()
+        await desk.settle()
         assert set(await desk.works()) == {desk.work_name()}
 
     play(desk, scenario)
@@ -201,14 +253,14 @@ def test_f7_a_deleted_binding_goes_when_its_works_are_gone(desk):
         await desk.start("m1")
         await desk.snapshot(0, CM)
         name = await desk.bind()
-        await desk.w.settle()
+        await desk.settle()
         await desk.hold(desk.work_name())
         await desk.client.delete(desk.scope.binding, name, desk.namespace)
-        await desk.w.settle()
+        await desk.settle()
         assert (await desk.works())[desk.work_name()].metadata.is_deleting
         assert not await desk.is_gone(name), "the member has not removed the resources yet"
         await desk.release(desk.work_name())
-        await desk.w.settle()
+        await desk.settle()
         assert await desk.works() == {}
         assert await desk.is_gone(name)
 
@@ -220,7 +272,7 @@ def test_f7_a_silent_member_holds_a_deleted_binding_for_half_a_minute_only(desk)
         await desk.start("m1")
         await desk.snapshot(0, CM)
         name = await desk.bind()
-        await desk.w.settle()
+        await desk.settle()
         await desk.hold(desk.work_name())
         await desk.client.delete(desk.scope.binding, name, desk.namespace)
         await asyncio.sleep(25)
@@ -237,18 +289,18 @@ def test_f8_reports_go_on_when_the_version_is_gone_and_a_missing_one_is_named(de
         await desk.start("m1")
         version = await desk.snapshot(0, CM)
         name = await desk.bind()
-        await desk.w.settle()
+        await desk.settle()
         await desk.client.delete(desk.scope.resource_snapshot, version, desk.namespace)
         await desk.report()
-        await desk.w.settle()
+        await desk.settle()
         assert (await desk.conditions(name))["Available"] == ("True", "AllWorkAreAvailable")
         forget = {"metadata": {"annotations": {n.ANNOTATION_PARENT_RESOURCE_SNAPSHOT_NAME: None}}}
         await desk.client.patch(WORKS, desk.work_name(), "fleet-member-m1", forget)
         await desk.report(Applied="True", Available="False")
-        await desk.w.settle()
+        await desk.settle()
         assert (await desk.conditions(name))["Available"] == ("False", "NotAllWorkAreAvailable")
         await desk.move(name, "next")
-        await desk.w.settle()
+        await desk.settle()
         assert await desk.conditions(name) == {
             "RolloutStarted": ("True", "RolloutStarted"),
             "Overridden": ("False", "OverriddenFailed"),
@@ -265,9 +317,9 @@ def test_f11_the_stamp_is_never_touched(desk):
         await desk.snapshot(0, CM)
         name = await desk.bind()
         before = (await desk.plain(name))["status"]["conditions"][0]
-        await desk.w.settle()
+        await desk.settle()
         await desk.report()
-        await desk.w.settle()
+        await desk.settle()
         assert (await desk.plain(name))["status"]["conditions"][0] == before
 
     play(desk, scenario)
@@ -280,22 +332,22 @@ def test_f12_a_new_apply_strategy_reaches_works_whose_content_stays(desk, has_ve
         version = await desk.snapshot(0, CM)
         config = {"force": True}
         name = await desk.bind(applyStrategy={"type": "ServerSideApply", "serverSideApplyConfig": config})
-        await desk.w.settle()
+        await desk.settle()
         await desk.report()
-        await desk.w.settle()
+        await desk.settle()
         before = (await desk.works())[desk.work_name()]
         if not has_version:
             await desk.client.delete(desk.scope.resource_snapshot, version, desk.namespace)
         changed = {"type": "ReportDiff", "serverSideApplyConfig": None}
         await desk.move(name, applyStrategy=changed)
-        await desk.w.settle()
+        await desk.settle()
         after = (await desk.works())[desk.work_name()]
         assert after.spec.apply_strategy == (await desk.binding(name)).spec.apply_strategy
         assert after.spec.apply_strategy.server_side_apply_config is None
         assert after.spec.workload == before.spec.workload
         assert await desk.conditions(name) == {**APPLIED, "DiffReported": ("False", "DiffReportInProgress")}
         await desk.move(name, applyStrategy=None)
-        await desk.w.settle()
+        await desk.settle()
         assert (await desk.works())[desk.work_name()].spec.apply_strategy is None
         assert await desk.conditions(name) == {**APPLIED, "Applied": ("False", "ApplyInProgress")}
 
@@ -307,7 +359,7 @@ async def two_works(desk, strategy):
     await desk.snapshot(0, CM, parts=2)
     await desk.snapshot(0, config_map("more"), subindex=1)
     name = await desk.bind(applyStrategy={"type": strategy})
-    await desk.w.settle()
+    await desk.settle()
     return name, desk.work_name(), desk.work_name(1)
 
 
@@ -324,16 +376,16 @@ def test_f13_diffs_are_shown_when_every_work_has_reported_them(desk):
         name, first, second = await two_works(desk, "ReportDiff")
         found = {**manifest_condition(CM, DiffReported=("True", "FoundDiff")), "diffDetails": diff()}
         await desk.report(first, DiffReported="True", manifests=[found])
-        await desk.w.settle()
+        await desk.settle()
         assert (await desk.conditions(name))["DiffReported"] == ("False", "NotAllWorkHaveDiffReported")
         assert lists(await desk.binding(name)) == [[], [], []]
         await desk.report(second, DiffReported="False")
-        await desk.w.settle()
+        await desk.settle()
         assert (await desk.conditions(name))["DiffReported"] == ("False", "NotAllWorkHaveDiffReported")
         assert await desk.said(name, "DiffReported") == f"Work object {second} has failed to report diff"
         assert lists(await desk.binding(name)) == [[], [], []]
         await desk.report(second, DiffReported="True")
-        await desk.w.settle()
+        await desk.settle()
         assert await desk.conditions(name) == {**APPLIED, "DiffReported": ("True", "AllWorkHaveDiffReported")}
         assert lists(await desk.binding(name)) == [[], [], [("ConfigMap", "cm")]]
 
@@ -349,12 +401,12 @@ def test_f14_failed_drifted_and_diffed_objects_are_listed_by_how_far_delivery_is
             "diffDetails": diff(),
         }
         await desk.report(first, Applied="False", Available=None, manifests=[failed])
-        await desk.w.settle()
+        await desk.settle()
         assert (await desk.conditions(name))["Applied"] == ("False", "NotAllWorkHaveBeenApplied")
         assert lists(await desk.binding(name)) == [[], [], []]
         other = manifest_condition(config_map("more"), Applied=("False", "ManifestApplyFailed"))
         await desk.report(second, Applied="False", Available=None, manifests=[other])
-        await desk.w.settle()
+        await desk.settle()
         cm, more = ("ConfigMap", "cm"), ("ConfigMap", "more")
         # in the order of the Works' names: web-1 before web-work
         assert lists(await desk.binding(name)) == [[more, cm], [cm], [cm]]
@@ -372,11 +424,11 @@ def test_f14_failed_drifted_and_diffed_objects_are_listed_by_how_far_delivery_is
         )
         await desk.report(first, Applied="True", Available=("True", "WorkNotTrackable"), manifests=[fine])
         await desk.report(second, Applied="True", Available="False", manifests=[slow])
-        await desk.w.settle()
+        await desk.settle()
         assert (await desk.conditions(name))["Available"] == ("False", "NotAllWorkAreAvailable")
         assert lists(await desk.binding(name)) == [[more], [cm], []]
         await desk.report(second)
-        await desk.w.settle()
+        await desk.settle()
         assert (await desk.conditions(name))["Available"] == ("True", "NotAllWorkAreAvailabilityTrackable")
         assert (
             await desk.said(name, "Available") == f"The availability of work object {first} is not trackable"
@@ -392,7 +444,7 @@ def test_f15_the_other_scopes_bindings_are_left_alone(desk):
         other = Desk(desk.w, next(scope for scope in SCOPES if scope is not desk.scope))
         await other.snapshot(0, CM)
         await other.bind()
-        await desk.w.settle()
+        await desk.settle()
         assert await desk.works() == {}
 
     play(desk, scenario)
@@ -403,13 +455,13 @@ def test_f16_a_work_that_holds_the_version_is_not_written_and_one_that_lost_a_ma
         await desk.start("m1")
         await desk.snapshot(0, CM)
         await desk.bind()
-        await desk.w.settle()
+        await desk.settle()
         await desk.report()
-        await desk.w.settle()
+        await desk.settle()
         before = desk.writes()
         tampered = {"metadata": {"labels": {"somebody": "was-here"}}}
         await desk.client.patch(WORKS, desk.work_name(), "fleet-member-m1", tampered)
-        await desk.w.settle()
+        await desk.settle()
         assert desk.writes() == before
         for lost in (
             {"annotations": {n.ANNOTATION_PARENT_OVERRIDE_HASH: None}},
@@ -417,7 +469,7 @@ def test_f16_a_work_that_holds_the_version_is_not_written_and_one_that_lost_a_ma
             {"labels": {n.LABEL_PARENT_RESOURCE_SNAPSHOT_INDEX: None}},
         ):
             await desk.client.patch(WORKS, desk.work_name(), "fleet-member-m1", {"metadata": lost})
-            await desk.w.settle()
+            await desk.settle()
             work = (await desk.works())[desk.work_name()]
             assert work.metadata.annotations[n.ANNOTATION_PARENT_OVERRIDE_HASH] == EMPTY_LIST_HASH
             assert work.metadata.annotations[n.ANNOTATION_PARENT_CLUSTER_OVERRIDE_HASH] == EMPTY_LIST_HASH
@@ -432,16 +484,16 @@ def test_a_work_deleted_by_hand_is_made_again_once_it_is_gone(desk):
         await desk.start("m1")
         await desk.snapshot(0, CM)
         name = await desk.bind()
-        await desk.w.settle()
+        await desk.settle()
         await desk.hold(desk.work_name())
         await desk.client.delete(WORKS, desk.work_name(), "fleet-member-m1")
-        await desk.w.settle()
+        await desk.settle()
         assert (await desk.conditions(name))["WorkSynchronized"] == ("False", "SyncWorkFailed")
         assert await desk.said(name, "WorkSynchronized") == (
             f"Failed to synchronize the work to the latest: work {desk.work_name()} is still being deleted on cluster m1"
         )
         await desk.release(desk.work_name())
-        await desk.w.settle()
+        await desk.settle()
         assert not (await desk.works())[desk.work_name()].metadata.is_deleting
         assert (await desk.conditions(name))["Applied"] == ("False", "ApplyInProgress")
 
@@ -453,14 +505,14 @@ def test_a_successor_takes_the_name_over_when_its_predecessor_is_gone(desk):
         await desk.start("m1")
         await desk.snapshot(0, CM)
         first = await desk.bind(name="first")
-        await desk.w.settle()
+        await desk.settle()
         await desk.hold(desk.work_name())
         await desk.client.delete(desk.scope.binding, first, desk.namespace)
         second = await desk.bind(name="second")
-        await desk.w.settle()
+        await desk.settle()
         assert (await desk.conditions(second))["WorkSynchronized"] == ("False", "SyncWorkFailed")
         await desk.release(desk.work_name())
-        await desk.w.settle()
+        await desk.settle()
         work = (await desk.works())[desk.work_name()]
         assert work.metadata.labels[n.LABEL_PARENT_RESOURCE_BINDING] == "second"
         assert await desk.is_gone(first)
@@ -475,12 +527,12 @@ def test_a_restart_writes_nothing_when_nothing_changed(desk):
         await desk.snapshot(0, config_map("more"), subindex=1)
         for cluster in ("m1", "m2"):
             await desk.bind(cluster)
-        await desk.w.settle()
+        await desk.settle()
         await desk.report(cluster="m1")
         await desk.report(desk.work_name(1), cluster="m1")
-        await desk.w.settle()
+        await desk.settle()
         await desk.restart()
-        await desk.w.settle()
+        await desk.settle()
         assert desk.writes() == 0
 
     play(desk, scenario)

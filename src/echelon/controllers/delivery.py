@@ -23,8 +23,8 @@ from echelon.client.cache import Cache, Store
 from echelon.client.errors import ApiError, NotFound
 from echelon.rules import work_generation
 from echelon.rules.plan import Plan
-from echelon.rules.work_generation import Options, Seen
 from echelon.rules.work_generation_content import binding_of_work, placement_of, placement_of_work
+from echelon.rules.work_generation_seen import Options, Seen
 from echelon.runtime.controller import Watch, each, own_key
 
 WORKERS = 16  # decisions wait for writes; more side by side only queue up in the API server

@@ -11,9 +11,9 @@ Pure.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
-from datetime import datetime
-from typing import Any, TypeVar
+from collections.abc import Iterable, Sequence
+from datetime import UTC, datetime
+from typing import Final
 
 import msgspec
 
@@ -29,27 +29,13 @@ from echelon.api.meta import (
     timestamp,
 )
 from echelon.api.names import (
-    LABEL_ENVELOPE_NAME,
-    LABEL_ENVELOPE_NAMESPACE,
-    LABEL_ENVELOPE_WORK,
     ApplyType,
-    EnvelopeType,
     PlacementCondition,
     WorkCondition,
 )
-from echelon.api.placement import (
-    MAX_DETAILS,
-    DiffedPlacement,
-    DriftedPlacement,
-    EnvelopeIdentifier,
-    FailedPlacement,
-    PatchDetail,
-    ResourceIdentifier,
-)
-from echelon.api.work import ManifestCondition, Work
-
-MAX_DETAIL_BYTES = 256 * 1024
-"""Drift and diff details of one binding beyond this are shortened: a hundred bindings' worth goes into a placement."""
+from echelon.api.placement import DiffedPlacement, DriftedPlacement, FailedPlacement
+from echelon.api.work import Work
+from echelon.rules.binding_status_details import diffed_of, drifted_of, failed_of
 
 OWN = (
     PlacementCondition.OVERRIDDEN,
@@ -58,11 +44,15 @@ OWN = (
     PlacementCondition.AVAILABLE,
     PlacementCondition.DIFF_REPORTED,
 )
+# On a Work: when, and for which generation of its binding, its member was last given something to do.
+WRITTEN_AT: Final = "echelon.dev/written-at"
+WRITTEN_FOR: Final = "echelon.dev/written-for"
+
 NOT_TRACKABLE = frozenset({"WorkNotTrackable", "SomeManifestsAreNotAvailabilityTrackable"})
 APPLY_IN_PROGRESS = "ApplyInProgress"
 DIFF_IN_PROGRESS = "DiffReportInProgress"
 
-Row = TypeVar("Row", DriftedPlacement, DiffedPlacement)
+LONG_AGO: Final = datetime.fromtimestamp(0, UTC)
 
 
 class Told(msgspec.Struct, frozen=True):
@@ -153,17 +143,45 @@ def judge(binding: Binding, works: Sequence[Work]) -> Report:
     return _judge_diff(binding, ordered) if is_report_diff(binding) else _judge_applied(binding, ordered)
 
 
+def has_spoken(binding: Binding) -> bool:
+    """Whether anything was said about the binding's current generation."""
+    conditions = binding.status.conditions if binding.status else ()
+    return any(c.type in OWN and c.observed_generation == binding.metadata.generation for c in conditions)
+
+
+def is_silent(binding: Binding, works: Iterable[Work]) -> bool:
+    """Whether any Work has not answered about what it holds now."""
+    return any(_answer(work, _asked(binding)) is None for work in works)
+
+
 def is_waiting(binding: Binding, works: Sequence[Work]) -> bool:
-    """Whether what was said when the Works were written still says it all: no Work has answered yet."""
-    diff = is_report_diff(binding)
-    type_ = PlacementCondition.DIFF_REPORTED if diff else PlacementCondition.APPLIED
-    said = find_condition(binding.status.conditions if binding.status else (), type_)
-    if said is None or said.observed_generation != binding.metadata.generation:
-        return False
-    if said.reason not in {APPLY_IN_PROGRESS, DIFF_IN_PROGRESS}:
-        return False
-    asked = WorkCondition.DIFF_REPORTED if diff else WorkCondition.APPLIED
-    return bool(works) and not any(_answer(work, asked) for work in works)
+    """Whether Works were written for the binding as it is now, and no member has answered anything yet."""
+    return written_for(works) == binding.metadata.generation and not any(
+        _answer(work, _asked(binding)) for work in works
+    )
+
+
+def _asked(binding: Binding) -> WorkCondition:
+    return WorkCondition.DIFF_REPORTED if is_report_diff(binding) else WorkCondition.APPLIED
+
+
+def written_for(works: Iterable[Work]) -> int:
+    """Return the latest generation of the binding for which any of its Works was written; 0 when none says so."""
+    noted = (work.metadata.annotations.get(WRITTEN_FOR, "") for work in works)
+    return max((int(text) for text in noted if text.isascii() and text.isdigit()), default=0)
+
+
+def written_at(works: Iterable[Work]) -> datetime:
+    """Return when any of the Works was written last; long ago when none says so."""
+    return max((_written_at(work) for work in works), default=LONG_AGO)
+
+
+def _written_at(work: Work) -> datetime:
+    try:
+        noted = datetime.fromisoformat(work.metadata.annotations.get(WRITTEN_AT, ""))
+    except ValueError:
+        return LONG_AGO
+    return noted if noted.tzinfo else LONG_AGO
 
 
 # --- summing up ---------------------------------------------------------------------------------------------------------
@@ -246,129 +264,19 @@ def _split(works: Iterable[Work], type_: str) -> tuple[Work | None, Work | None]
     return silent, next((work for work, answer in answers if answer == FALSE), None)
 
 
-# --- the objects that need attention ----------------------------------------------------------------------------------------
-def failed_of(works: Iterable[Work]) -> tuple[FailedPlacement, ...]:
-    """Return what was not applied or is not available, of Works that say so."""
-    rows = [
-        FailedPlacement(**_identity(work, entry), condition=condition)
-        for work in works
-        if FALSE in (_answer(work, WorkCondition.APPLIED), _answer(work, WorkCondition.AVAILABLE))
-        for entry in _entries(work)
-        if (condition := _failure(entry)) is not None
-    ]
-    return tuple(sorted(rows, key=_sort_key)[:MAX_DETAILS]) if len(rows) > MAX_DETAILS else tuple(rows)
-
-
-def _failure(entry: ManifestCondition) -> Condition | None:
-    for type_ in (WorkCondition.APPLIED, WorkCondition.AVAILABLE):
-        condition = find_condition(entry.conditions, type_)
-        if condition is not None and condition.status == FALSE:
-            return condition
-    return None
-
-
-def drifted_of(works: Iterable[Work]) -> tuple[DriftedPlacement, ...]:
-    """Return what was changed on the member."""
-    rows = [
-        DriftedPlacement(
-            **_identity(work, entry),
-            observation_time=found.observation_time,
-            target_cluster_observed_generation=found.observed_in_member_cluster_generation,
-            first_drifted_observed_time=found.first_drifted_observed_time,
-            observed_drifts=found.observed_drifts[:MAX_DETAILS],
-        )
-        for work in works
-        for entry in _entries(work)
-        if (found := entry.drift_details) is not None
-    ]
-    return _bound(
-        rows, lambda row, kept: msgspec.structs.replace(row, observed_drifts=kept(row.observed_drifts))
-    )
-
-
-def diffed_of(works: Iterable[Work]) -> tuple[DiffedPlacement, ...]:
-    """Return what differs between hub and member."""
-    rows = [
-        DiffedPlacement(
-            **_identity(work, entry),
-            observation_time=found.observation_time,
-            target_cluster_observed_generation=found.observed_in_member_cluster_generation,
-            first_diffed_observed_time=found.first_diffed_observed_time,
-            observed_diffs=found.observed_diffs[:MAX_DETAILS],
-        )
-        for work in works
-        for entry in _entries(work)
-        if (found := entry.diff_details) is not None
-    ]
-    return _bound(
-        rows, lambda row, kept: msgspec.structs.replace(row, observed_diffs=kept(row.observed_diffs))
-    )
-
-
-Details = tuple[PatchDetail, ...]
-
-
-def _bound(
-    rows: list[Row], with_details: Callable[[Row, Callable[[Details], Details]], Row]
-) -> tuple[Row, ...]:
-    """Keep at most MAX_DETAILS rows (sorted first when there are more), shortened when they are too big together."""
-    kept = sorted(rows, key=_sort_key)[:MAX_DETAILS] if len(rows) > MAX_DETAILS else rows
-    if len(msgspec.json.encode(kept)) > MAX_DETAIL_BYTES:
-        kept = [with_details(row, _shortened) for row in kept]
-    return tuple(kept)
-
-
-def _shortened(details: Details) -> Details:
-    """Say in one line where an object differs."""
-    if not details:
-        return details
-    more = len(details) - 1
-    path = details[0].path + (f" and {more} more path(s)" if more else "")
-    return (PatchDetail(path=path[:1024], value_in_member="(omitted)", value_in_hub="(omitted)"),)
-
-
-def _entries(work: Work) -> tuple[ManifestCondition, ...]:
-    return work.status.manifest_conditions if work.status else ()
-
-
-def _identity(work: Work, entry: ManifestCondition) -> dict[str, Any]:
-    it = entry.identifier
-    return {
-        "group": it.group,
-        "version": it.version,
-        "kind": it.kind,
-        "name": it.name,
-        "namespace": it.namespace,
-        "envelope": envelope_of(work),
-    }
-
-
-def envelope_of(work: Work) -> EnvelopeIdentifier | None:
-    """Return the envelope whose content a Work holds, from its labels."""
-    labels = work.metadata.labels
-    type_ = labels.get(LABEL_ENVELOPE_WORK)
-    if not type_ or type_ not in set(EnvelopeType):
-        return None
-    return EnvelopeIdentifier(
-        name=labels.get(LABEL_ENVELOPE_NAME, ""),
-        namespace=labels.get(LABEL_ENVELOPE_NAMESPACE, ""),
-        type=EnvelopeType(type_),
-    )
-
-
-def _sort_key(row: ResourceIdentifier) -> str:
-    key = f"{row.group}/{row.version}/{row.kind}/{row.namespace}/{row.name}"
-    if row.envelope is None:
-        return key
-    return f"{key}/{row.envelope.type}/{row.envelope.namespace}/{row.envelope.name}"
-
-
 # --- writing it down ----------------------------------------------------------------------------------------------------------
-def status_of(binding: Binding, report: Report, now: datetime) -> BindingStatus:
-    """Return the binding's status with the report in it; what is not ours to say stays as it is."""
+def status_of(binding: Binding, report: Report, works: Iterable[Work], now: datetime) -> BindingStatus:
+    """Return the binding's status with the report in it; what is not ours to say stays as it is.
+
+    What was said before the Works were last written was about something else: then even a condition that stays
+    True has just become so.
+    """
     old = binding.status or BindingStatus()
     said = {told.type for told in report.told}
-    conditions = tuple(c for c in old.conditions if c.type not in OWN or c.type in said)
+    since = written_for(works)
+    conditions = tuple(
+        c for c in old.conditions if c.type not in OWN or (c.type in said and _holds(c, since))
+    )
     for told in report.told:
         wanted = Condition(
             type=told.type,
@@ -385,3 +293,9 @@ def status_of(binding: Binding, report: Report, now: datetime) -> BindingStatus:
         diffed_placements=report.diffed,
         conditions=conditions,
     )
+
+
+def _holds(condition: Condition, since: int) -> bool:
+    """Whether a condition is about the Works' present content."""
+    is_answer = condition.type not in {PlacementCondition.OVERRIDDEN, PlacementCondition.WORK_SYNCHRONIZED}
+    return not is_answer or condition.observed_generation >= since

@@ -21,7 +21,7 @@ from echelon.api.placement import Placement
 from echelon.api.resource import Resource
 from echelon.api.scope import Scope
 from echelon.api.work import Work, WorkResourceIdentifier
-from echelon.rules.binding_status import envelope_of
+from echelon.rules.binding_status_details import envelope_of
 from echelon.rules.merge import diff_merge
 from echelon.rules.plan import Action, Emit, Patch, Plan, ref_of
 
