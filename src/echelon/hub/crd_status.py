@@ -30,6 +30,8 @@ IN_PROGRESS = ("InstanceDeletionInProgress", "CustomResource deletion is in prog
 def complete(spec: Json) -> None:
     """Fill in the names a definition may leave out, and its conversion."""
     names = spec.get("names")
+    if isinstance(names, dict):
+        names = spec["names"] = dict(names)
     if isinstance(names, dict) and isinstance(names.get("kind"), str):
         if not names.get("singular"):
             names["singular"] = names["kind"].lower()
@@ -40,14 +42,12 @@ def complete(spec: Json) -> None:
 
 def born(call: Call, crd: Json) -> None:
     """Give a new definition its status."""
-    complete(crd["spec"])
     crd["status"] = {"conditions": [], "acceptedNames": {"plural": "", "kind": ""}, "storedVersions": []}
     judge_in(call, crd)
 
 
 def changed(call: Call, new: Json, old: Json) -> None:
     """Bring the status of a changed definition up to date."""
-    complete(new["spec"])
     new["status"] = dict(old.get("status") or {})
     judge_in(call, new)
 
@@ -65,11 +65,11 @@ def judge_in(call: Call, crd: Json) -> None:
 def judge(crd: Json, others: Iterable[Json], now: str) -> None:
     """Decide which names a definition may use, and whether it is established."""
     spec, status = crd["spec"], crd["status"]
-    names = spec["names"]
+    names = spec.get("names") or {}
     resources: set[Any] = set()
     kinds: set[Any] = set()
     for other in others:
-        if other["spec"]["group"] == spec["group"]:
+        if other["spec"]["group"] == spec.get("group"):
             taken = (other.get("status") or {}).get("acceptedNames") or {}
             resources |= {taken.get("plural"), taken.get("singular"), *(taken.get("shortNames") or ())}
             kinds |= {taken.get("kind"), taken.get("listKind")}
@@ -96,10 +96,10 @@ def judge(crd: Json, others: Iterable[Json], now: str) -> None:
         accepted["categories"] = names["categories"]
     status["acceptedNames"] = accepted
     _conclude(status, conflict, now)
-    storage = next(version["name"] for version in spec["versions"] if version.get("storage"))
+    storage = [version.get("name") for version in spec.get("versions") or () if version.get("storage")]
     stored = status.get("storedVersions") or []
-    if storage not in stored:
-        status["storedVersions"] = [*stored, storage]
+    if storage and storage[0] not in stored:
+        status["storedVersions"] = [*stored, storage[0]]
 
 
 def _conclude(status: Json, conflict: tuple[str, str], now: str) -> None:

@@ -6,7 +6,7 @@ from collections import OrderedDict
 from functools import partial
 from typing import Any
 
-from echelon.hub.kinds import ALL_VERBS, Kind, Subresource, encode
+from echelon.hub.kinds import ALL_VERBS, Kind, Subresource, encode, version_order
 from echelon.hub.schema import Schema, compile_schema
 
 Json = dict[str, Any]
@@ -28,6 +28,20 @@ def compiled(openapi: Json | None) -> Schema | None:
         if len(_compiled) > MAX_SHARED_SCHEMAS:
             _compiled.popitem(last=False)
     return schema
+
+
+def _deprecation(spec: Json, version: Json) -> str:
+    """Return the warning that a version's answers carry."""
+    if not version.get("deprecated"):
+        return ""
+    if version.get("deprecationWarning"):
+        return str(version["deprecationWarning"])
+    group, kind = spec["group"], spec["names"]["kind"]
+    better = [each["name"] for each in spec["versions"] if each.get("served") and not each.get("deprecated")]
+    text = f"{group}/{version['name']} {kind} is deprecated"
+    if not better:
+        return text
+    return f"{text}; use {group}/{min(better, key=version_order)} {kind}"
 
 
 def kinds_of(crd: Json) -> list[Kind]:
@@ -67,6 +81,7 @@ def kinds_of(crd: Json) -> list[Kind]:
                 verbs=ALL_VERBS,
                 subresources=subresources,
                 columns=version.get("additionalPrinterColumns"),
+                deprecation=_deprecation(spec, version),
                 custom=True,
                 ending="deletionTimestamp" in crd["metadata"],
                 scale_paths=scale,

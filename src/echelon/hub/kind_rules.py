@@ -38,6 +38,13 @@ NEED_REVISION = frozenset({"coordination.k8s.io/leases", "apiextensions.k8s.io/c
 """Built-in resources that are never replaced without saying which revision was read."""
 
 
+def on_decoded(call: Call, obj: Json) -> None:
+    """Complete what a client sent, before it is recorded who set which field."""
+    rule = ON_DECODED.get(call.kind.resource)
+    if rule is not None:
+        rule(call, obj)
+
+
 def on_create(call: Call, obj: Json) -> None:
     """Let the kind complete a new object."""
     if call.kind.namespaced:
@@ -112,7 +119,6 @@ def _secret(_call: Call, obj: Json) -> None:
 
 
 def _changed_secret(call: Call, new: Json, old: Json) -> None:
-    _secret(call, new)
     _sealed(call, new, old)
     if new.get("type") != old.get("type"):
         wrong = {
@@ -141,9 +147,25 @@ def _sealed(call: Call, new: Json, old: Json) -> None:
         raise invalid("", call.kind.kind, call.name, causes)
 
 
+def _labelled(_call: Call, obj: Json) -> None:
+    meta = obj["metadata"]
+    if meta.get("name"):
+        meta["labels"] = {**(meta.get("labels") or {}), "kubernetes.io/metadata.name": meta["name"]}
+
+
+def _definition(_call: Call, obj: Json) -> None:
+    if isinstance(obj.get("spec"), dict):
+        obj["spec"] = dict(obj["spec"])
+        crd_status.complete(obj["spec"])
+
+
+ON_DECODED: dict[str, Callable[[Call, Json], None]] = {
+    "/namespaces": _labelled,
+    "/secrets": _secret,
+    CRDS: _definition,
+}
 ON_CREATE: dict[str, Callable[[Call, Json], None]] = {
     "/namespaces": _new_namespace,
-    "/secrets": _secret,
     CRDS: crd_status.born,
 }
 ON_UPDATE: dict[str, Callable[[Call, Json, Json], None]] = {

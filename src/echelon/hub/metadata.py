@@ -7,7 +7,10 @@ words. Nothing here knows the store.
 from __future__ import annotations
 
 import re
+from functools import lru_cache
 from typing import Any
+
+import msgspec
 
 from echelon.hub.kinds import Kind
 from echelon.hub.status import StatusError, bad_request, invalid
@@ -109,11 +112,22 @@ def immutable(field: str, value: str) -> Cause:
 def shape(obj: Json) -> tuple[Json, list[str]]:
     """Return the metadata with only known fields of the right types, and the unknown field paths."""
     given = obj.get("metadata")
+    what = f'{obj.get("kind")} in version "{str(obj.get("apiVersion")).rpartition("/")[2]}"'
+    prefix = f"{what} cannot be handled as a {obj.get('kind')}: "
+    try:
+        return _shape(obj, given)
+    except StatusError as error:
+        raise bad_request(prefix + error.message) from None
+
+
+def _shape(obj: Json, given: Any) -> tuple[Json, list[str]]:
     if given is None:
         obj["metadata"] = {}
         return obj["metadata"], []
     if not isinstance(given, dict):
-        raise bad_request("json: cannot unmarshal into Go struct field .metadata of type v1.ObjectMeta")
+        raise bad_request(
+            f"json: cannot unmarshal {_go(given)} into Go struct field {obj.get('kind')}.metadata of type v1.ObjectMeta"
+        )
     unknown: list[str] = []
     drop: list[str] = []
     for name, value in given.items():
@@ -123,7 +137,7 @@ def shape(obj: Json) -> tuple[Json, list[str]]:
             drop.append(name)
         elif value is None:
             drop.append(name)
-        elif not isinstance(value, expected) or isinstance(value, bool):
+        elif not isinstance(value, expected) or isinstance(value, bool) or _too_big(value):
             raise wrong_type(f"ObjectMeta.metadata.{name}", value, expected)
     if drop:
         given = {name: value for name, value in given.items() if name not in drop}
@@ -131,6 +145,10 @@ def shape(obj: Json) -> tuple[Json, list[str]]:
     _shape_maps(given)
     _shape_owners(given, unknown)
     return given, unknown
+
+
+def _too_big(value: Any) -> bool:
+    return isinstance(value, int) and not -(2**63) <= value < 2**63
 
 
 def _shape_maps(given: Json) -> None:
@@ -165,19 +183,18 @@ def _shape_owners(given: Json, unknown: list[str]) -> None:
 def wrong_type(field: str, value: Any, expected: type | tuple[type, ...]) -> StatusError:
     """Answer as Go's JSON decoder does when a value is of the wrong type."""
     names = {str: "string", int: "int64", dict: "map[string]string", list: "[]string"}
-    given = (
-        "bool"
-        if isinstance(value, bool)
-        else "string"
-        if isinstance(value, str)
-        else "array"
-        if isinstance(value, list)
-        else "object"
-        if isinstance(value, dict)
-        else "number"
-    )
+    given = _go(value)
+    if given == "number" and expected is int:
+        given = f"number {value}"
     wanted = names.get(expected, "object") if isinstance(expected, type) else "object"
     return bad_request(f"json: cannot unmarshal {given} into Go struct field {field} of type {wanted}")
+
+
+def _go(value: Any) -> str:
+    if isinstance(value, bool):
+        return "bool"
+    names: dict[type, str] = {str: "string", list: "array", dict: "object"}
+    return names.get(type(value), "number")
 
 
 def name_problem(kind: Kind, name: str) -> str:
@@ -213,26 +230,31 @@ def problems(kind: Kind, metadata: Json) -> list[Cause]:
         causes += _annotation_problems(metadata["annotations"])
     if metadata.get("ownerReferences"):
         causes += _owner_problems(metadata["ownerReferences"])
-    for finalizer in metadata.get("finalizers") or ():
-        causes += [
-            invalid_value("metadata.finalizers", finalizer, text) for text in qualified_problems(finalizer)
-        ]
+    for index, finalizer in enumerate(metadata.get("finalizers") or ()):
+        field = f"metadata.finalizers[{index}]"
+        if "/" not in finalizer and finalizer not in STANDARD_FINALIZERS:
+            why = "name is neither a standard finalizer name nor is it fully qualified"
+            causes.append(invalid_value(field, finalizer, why))
+        else:
+            causes += [invalid_value(field, finalizer, text) for text in qualified_problems(finalizer)]
     return causes
 
 
-def qualified_problems(key: str) -> list[str]:
-    """Return what is wrong with a label key or finalizer."""
+STANDARD_FINALIZERS = frozenset({"orphan", "foregroundDeletion", "kubernetes"})
+
+
+@lru_cache(maxsize=4096)
+def qualified_problems(key: str, what: str = "a qualified name") -> tuple[str, ...]:
+    """Return what is wrong with a label key or finalizer; the same few are asked for all the time."""
     prefix, slash, name = key.rpartition("/")
     found: list[str] = []
     if key.count("/") > 1:
-        return [
-            (
-                "a qualified name must consist of alphanumeric characters, '-', '_' or '.', and must start and end with an "
-                "alphanumeric character (e.g. 'MyName',  or 'my.name',  or '123-abc', regex used for validation is "
-                "'([A-Za-z0-9][-A-Za-z0-9_.]*)?[A-Za-z0-9]') with an optional DNS subdomain prefix and '/' (e.g. "
-                "'example.com/MyName')"
-            )
-        ]
+        return (
+            f"{what} must consist of alphanumeric characters, '-', '_' or '.', and must start and end with an "
+            "alphanumeric character (e.g. 'MyName',  or 'my.name',  or '123-abc', regex used for validation is "
+            "'([A-Za-z0-9][-A-Za-z0-9_.]*)?[A-Za-z0-9]') with an optional DNS subdomain prefix and '/' (e.g. "
+            "'example.com/MyName')",
+        )
     if slash:
         if not prefix:
             found.append("prefix part must be non-empty")
@@ -244,17 +266,17 @@ def qualified_problems(key: str) -> list[str]:
         found.append("name part must be no more than 63 characters")
     if not _QUALIFIED.match(name):
         found.append(QUALIFIED_MESSAGE)
-    return found
+    return tuple(found)
 
 
 def label_problems(labels: dict[str, str], field: str) -> list[Cause]:
     """Return what is wrong with labels."""
     causes: list[Cause] = []
     for key in sorted(labels):
-        causes += [invalid_value(field, key, text) for text in qualified_problems(key)]
+        causes += [invalid_value(field, key, text) for text in qualified_problems(key, "a valid label key")]
         value = labels[key]
         if len(value) > 63:
-            causes.append(invalid_value(field, value, "must be no more than 63 characters"))
+            causes.append(invalid_value(field, value, "must be no more than 63 bytes"))
         if not _VALUE.match(value):
             causes.append(invalid_value(field, value, VALUE_MESSAGE))
     return causes
@@ -285,21 +307,32 @@ def _owner_problems(owners: list[Json]) -> list[Cause]:
     causes: list[Cause] = []
     controllers = [owner for owner in owners if owner.get("controller")]
     for index, owner in enumerate(owners):
+        if owner.get("kind") == "Event" and owner.get("apiVersion") in {"v1", "events.k8s.io/v1"}:
+            group = "" if owner["apiVersion"] == "v1" else "events.k8s.io"
+            message = f"Invalid value: {_owner_text(owner)}: {group}/v1, Kind=Event is disallowed from being an owner"
+            field = f"metadata.ownerReferences[{index}]"
+            causes.append({"reason": "FieldValueInvalid", "message": message, "field": field})
+    for index, owner in enumerate(owners):
         causes += [
             required(f"metadata.ownerReferences[{index}].{name}", "must not be empty")
             for name in _OWNER_MUST
             if not owner.get(name)
         ]
     if len(controllers) > 1:
+        listed = ",".join(map(_owner_text, owners))
+        message = (
+            f'Invalid value: [{listed}]: Only one reference can have Controller set to true. Found "true" in references for '
+            f"{controllers[0]['kind']}/{controllers[0]['name']} and {controllers[1]['kind']}/{controllers[1]['name']}"
+        )
         causes.append(
-            invalid_value(
-                "metadata.ownerReferences",
-                "",
-                'Only one reference can have Controller set to true. Found "true" in references for '
-                f"{controllers[0]['kind']}/{controllers[0]['name']} and {controllers[1]['kind']}/{controllers[1]['name']}",
-            )
+            {"reason": "FieldValueInvalid", "message": message, "field": "metadata.ownerReferences"}
         )
     return causes
+
+
+def _owner_text(owner: Json) -> str:
+    names = ("apiVersion", "kind", "name", "uid", "controller", "blockOwnerDeletion")
+    return msgspec.json.encode({name: owner[name] for name in names if name in owner}).decode()
 
 
 def born(kind: Kind, metadata: Json, namespace: str, world: World) -> Json:
@@ -310,8 +343,6 @@ def born(kind: Kind, metadata: Json, namespace: str, world: World) -> Json:
     if kind.namespaced:
         if given and given != namespace:
             raise bad_request(OTHER_NAMESPACE)
-    elif given:
-        raise bad_request(OTHER_NAMESPACE)
     made: Json = {}
     if metadata.get("generateName"):
         made["generateName"] = metadata["generateName"]
@@ -323,7 +354,7 @@ def born(kind: Kind, metadata: Json, namespace: str, world: World) -> Json:
     made["uid"] = world.uuid()
     made["resourceVersion"] = ""
     made["creationTimestamp"] = rfc3339(world.now())
-    for name in ("labels", "annotations", "ownerReferences", "finalizers", "managedFields"):
+    for name in ("generation", "labels", "annotations", "ownerReferences", "finalizers", "managedFields"):
         if metadata.get(name):
             made[name] = metadata[name]
     return made

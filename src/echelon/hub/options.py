@@ -112,7 +112,8 @@ def read_delete_options(call: Call) -> Json:
             )
         if decoded.get("kind") not in {None, "", "DeleteOptions"}:
             raise bad_request(
-                f'no kind "{decoded.get("kind")}" is registered for version "{decoded.get("apiVersion", "")}"'
+                f'no kind "{decoded.get("kind")}" is registered for version "{decoded.get("apiVersion", "")}" '
+                'in scheme "pkg/runtime/scheme.go:111"'
             )
         options = {name: value for name, value in decoded.items() if value is not None}
     else:

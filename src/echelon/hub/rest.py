@@ -7,6 +7,7 @@ from collections.abc import Awaitable, Callable
 from echelon.hub import options, rest_pods, reviews
 from echelon.hub.call import Call, Response
 from echelon.hub.rest_delete import delete, delete_collection
+from echelon.hub.rest_namespaces import finalize
 from echelon.hub.rest_patch import patch
 from echelon.hub.rest_read import get, list_objects
 from echelon.hub.rest_scale import get_scale, patch_scale, put_scale
@@ -36,6 +37,7 @@ SPECIAL: dict[tuple[str, str, str], Callable[[Call], Awaitable[Response]]] = {
     (f"{_AUTHORIZATION}/localsubjectaccessreviews", "", "create"): reviews.local_access,
     (f"{_AUTHORIZATION}/selfsubjectrulesreviews", "", "create"): reviews.self_rules,
     ("/serviceaccounts", "token", "create"): token_request,
+    ("/namespaces", "finalize", "update"): finalize,
     ("/pods", "binding", "create"): rest_pods.bind,
     ("/pods", "eviction", "create"): rest_pods.evict,
     ("/pods", "log", "get"): rest_pods.log,

@@ -91,14 +91,18 @@ def _answer(call: Call, old: Json, after: Entry, *, gone: bool) -> Response:
 
 def preconditions(call: Call, meta: Json, wanted: Json) -> None:
     """Refuse to delete another object, or another state of it, than the client means."""
-    for name, called in (("uid", "UID"), ("resourceVersion", "ResourceVersion")):
+    for name, called, hint in (
+        ("uid", "UID", "deleted and then recreated"),
+        ("resourceVersion", "ResourceVersion", "modified"),
+    ):
         given = wanted.get(name)
         if given is not None and given != meta.get(name):
             raise conflict(
                 call.kind.group,
-                call.kind.plural,
+                call.kind.kind,
                 call.name,
-                f"Precondition failed: {called} in precondition: {given}, {called} in object meta: {meta.get(name)}",
+                f"the {called} in the precondition ({given}) does not match the {called} in record "
+                f"({meta.get(name)}). The object might have been {hint}",
             )
 
 
@@ -142,6 +146,8 @@ def erase(call: Call, entry: Entry, old: Json) -> Entry:
     store = call.hub.store
     rev = store.next_revision()
     meta = {**old["metadata"], "resourceVersion": str(rev)}
+    if call.kind.resource == "/pods" and meta.get("deletionTimestamp"):
+        meta["deletionGracePeriodSeconds"] = 0
     after = entry_of(call.key, rev, call.kind.write({**old, "metadata": meta}), meta)
     store.write(call.table, after, entry, gone=True)
     return after

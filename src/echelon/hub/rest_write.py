@@ -53,6 +53,7 @@ async def create_object(call: Call, obj: Json, operation: str = "Update") -> Res
     kind, world = call.kind, call.hub.world
     dry = call.dry_run()
     conform.shape(call, obj)
+    kind_rules.on_decoded(call, obj)
     generated = bool(obj["metadata"].get("generateName")) and not obj["metadata"].get("name")
     obj["metadata"] = metadata.born(kind, obj["metadata"], call.namespace, world)
     count = generation.first(kind)
@@ -64,12 +65,12 @@ async def create_object(call: Call, obj: Json, operation: str = "Update") -> Res
     if kind.ending:
         why = "create not allowed while custom resource definition is terminating"
         raise forbidden(kind.group, kind.plural, call.name, why)
+    if operation != "Apply":
+        managed.track(call, None, obj)
     kind_rules.on_create(call, obj)
     quiet = call.hub.admission.quiet(call)
     if not quiet:
         await call.hub.admission.mutate(call, obj, None)
-    if operation != "Apply":
-        managed.track(call, None, obj)
     _refuse(call, conform.problems(call, obj, None))
     check = escalation.CHECKS.get(kind.resource)
     if check is not None:
@@ -77,9 +78,10 @@ async def create_object(call: Call, obj: Json, operation: str = "Update") -> Res
     if not quiet:
         await call.hub.admission.validate(call, obj, None)
     table, key = call.table, call.key
-    if table.head(key) is not None:
-        taken = generated_name_taken if generated else already_exists
-        raise taken(kind.group, kind.plural, call.name)
+    taken = table.head(key)
+    if taken is not None:
+        say = generated_name_taken if generated else already_exists
+        raise say(kind.group, kind.plural, call.name, ending=taken.ending)
     if dry:
         del obj["metadata"]["resourceVersion"]
         return render_object(call, kind.write(obj), 201)
@@ -134,12 +136,15 @@ async def change_object(call: Call, change: Change, operation: str = "Update") -
             raise not_found(call.kind.group, call.kind.plural, call.name)
         old = call.kind.read(entry.body)
         new = change(old)
+        kind_rules.on_decoded(call, new)
+        expect_same(call, new, old)
+        if operation != "Apply":
+            new["metadata"] = dict(new["metadata"])
+            managed.track(call, old, new)
         new = prepare_update(call, old, new)
         quiet = call.hub.admission.quiet(call)
         if not quiet:
             await call.hub.admission.mutate(call, new, old)
-        if operation != "Apply":
-            managed.track(call, old, new)
         if unchanged(old, new):
             return await already(call, entry)
         _refuse(call, conform.problems(call, new, old))
@@ -163,8 +168,8 @@ async def already(call: Call, entry: Entry) -> Response:
     return render_object(call, entry.body, 200)
 
 
-def prepare_update(call: Call, old: Json, new: Json) -> Json:
-    """Return the object an update means: identity, status or spec, and generation put right."""
+def expect_same(call: Call, new: Json, old: Json) -> None:
+    """Refuse an update of another object, or of another state of it."""
     kind = call.kind
     meta = new["metadata"]
     expect_name(call, meta)
@@ -177,6 +182,11 @@ def prepare_update(call: Call, old: Json, new: Json) -> Json:
         raise conflict(kind.group, kind.plural, call.name)
     if call.verb == "update" and meta.get("uid") and meta["uid"] != old["metadata"]["uid"]:
         raise other_object(call, meta["uid"], old["metadata"]["uid"])
+
+
+def prepare_update(call: Call, old: Json, new: Json) -> Json:
+    """Return the object an update means: identity, status or spec, and generation put right."""
+    kind, meta = call.kind, new["metadata"]
     if call.subresource == "status":
         return _status_of(kind.custom, old, new)
     made = dict(new)
@@ -241,12 +251,13 @@ def write(call: Call, obj: Json, prev: Entry | None) -> Entry:
     if len(body) > MAX_OBJECT:
         raise StatusError(500, "", TOO_LARGE)
     entry = entry_of(call.key, rev, body, meta)
-    if gone:
-        assert prev is not None
-        store.write(call.table, last_state(call, prev, rev), prev, gone=True)
-    else:
+    if not gone:
         store.write(call.table, entry, prev)
-    return entry
+        return entry
+    assert prev is not None
+    store.write(call.table, last_state(call, prev, rev), prev, gone=True)
+    meta["resourceVersion"] = str(prev.rev)  # what the writer is shown was never stored
+    return entry_of(call.key, rev, call.kind.write(obj), meta)
 
 
 def last_state(call: Call, prev: Entry, rev: int) -> Entry:

@@ -15,7 +15,11 @@ schema says anything, maps are granular and lists atomic.
 
 from __future__ import annotations
 
+from functools import lru_cache
+from importlib.resources import files
 from typing import Any, ClassVar
+
+import msgspec
 
 from echelon.rules.gojson import format_value
 
@@ -104,7 +108,7 @@ class Shape:
         if found is None:
             child = self.named.get(name)
             if child is not None:
-                struct = self.typed and child.has_default and child.default == {}
+                struct = self.typed and name in _structs().get(self._schema.ref or "", ())
                 found = self._fields[name] = Shape(
                     child, typed=self.typed, lenient=self._lenient, struct=struct
                 )
@@ -281,6 +285,13 @@ _OBJECT_META = _node(
     },
 )
 """ObjectMeta; CRDs rarely describe it, the server always knows it."""
+
+
+@lru_cache(maxsize=1)
+def _structs() -> dict[str, list[str]]:
+    """Return the fields of built-in definitions that are structs in Go."""
+    raw = files("echelon.hub").joinpath("data/structs.json").read_bytes()
+    return msgspec.json.decode(raw, type=dict[str, list[str]])
 
 
 def shape_of(schema: Any) -> Shape:

@@ -68,14 +68,17 @@ def no_such_resource() -> StatusError:
     return StatusError(404, "NotFound", "the server could not find the requested resource", {})
 
 
-def already_exists(group: str, plural: str, name: str) -> StatusError:
+def already_exists(group: str, plural: str, name: str, *, ending: bool = False) -> StatusError:
     """Answer that the name is taken."""
     message = f'{qualified(group, plural)} "{name}" already exists'
+    if ending:
+        message = f"object is being deleted: {message}"
     return StatusError(409, "AlreadyExists", message, _details(name, group, plural))
 
 
-def generated_name_taken(group: str, plural: str, name: str) -> StatusError:
+def generated_name_taken(group: str, plural: str, name: str, *, ending: bool = False) -> StatusError:
     """Answer that the generated name was taken: the client may try again."""
+    del ending
     message = f'{qualified(group, plural)} "{name}" already exists, the server was not able to generate a unique name for the object'
     return StatusError(409, "AlreadyExists", message, _details(name, group, plural, retryAfterSeconds=1))
 

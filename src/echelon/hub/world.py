@@ -10,6 +10,7 @@ from __future__ import annotations
 import secrets
 import uuid
 from datetime import UTC, datetime, timedelta
+from functools import lru_cache
 from random import Random
 from typing import Protocol
 
@@ -89,7 +90,12 @@ class SeededWorld:
 
 def rfc3339(moment: datetime) -> str:
     """Write a moment as Kubernetes' metav1.Time does: whole seconds, UTC."""
-    return moment.astimezone(UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
+    return _whole_second(int(moment.timestamp()))
+
+
+@lru_cache(maxsize=64)
+def _whole_second(second: int) -> str:
+    return datetime.fromtimestamp(second, UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
 
 
 def rfc3339_micro(moment: datetime) -> str:
