@@ -108,6 +108,10 @@ class Kubeconfig:
             user.get("token"),
         )
 
+    def close(self) -> None:
+        """Removes the credentials' files."""
+        self._files.cleanup()
+
     def _file(self, source: dict[str, Any], key: str) -> str | None:
         """Returns the path of a credential that is named or embedded."""
         if f"{key}-data" in source:

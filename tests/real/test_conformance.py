@@ -22,10 +22,11 @@ SESSIONS = {session.id: session for session in load_sessions()}
 
 @pytest.fixture(scope="module")
 def endpoint(kubeconfig: Path) -> Iterator[Endpoint]:
-    keeper = Kubeconfig(kubeconfig)
+    keeper = Kubeconfig(kubeconfig)  # keeps the credentials' files for as long as it lives
     reached = keeper.endpoint("hub")
     install_crds(reached)
     yield reached
+    keeper.close()
 
 
 @pytest.mark.parametrize("sequence", SEQUENCES.values(), ids=SEQUENCES)
