@@ -6,6 +6,7 @@ from echelon.api.builtin import CONFIG_MAPS, EVENTS
 from echelon.client.errors import AlreadyExists, Conflict, NotFound
 from echelon.rules.plan import Create, Delete, Emit, Patch, Plan, Ref, StatusWrite, ref_of
 from echelon.runtime.perform import Performer, merge_diff
+from echelon.runtime.telemetry import Telemetry
 from tests.world import world
 
 BODY = {
@@ -127,3 +128,13 @@ def test_the_difference_is_the_smallest_merge_patch():
     old = {"a": 1, "b": {"c": 1, "d": 2}, "e": [1, 2], "gone": 1}
     new = {"a": 1, "b": {"c": 1, "d": 3}, "e": [1, 2]}
     assert merge_diff(old, new) == {"gone": None, "b": {"d": 3}}
+
+
+def test_writes_are_counted_by_verb_and_resource(w):
+    async def scenario():
+        telemetry = Telemetry()
+        performer = Performer(w.client(), None, w, component="test", telemetry=telemetry)
+        await performer.perform(Plan(steps=((Create(resource=CONFIG_MAPS, body=BODY),),)))
+        assert b'echelon_writes_total{resource="configmaps",verb="create"} 1.0' in telemetry.page()
+
+    w.run(scenario())

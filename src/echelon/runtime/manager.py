@@ -24,8 +24,10 @@ class Manager:
         self.client = client
         self.clock = clock or WallClock()
         self.cache = Cache(client)
-        self.performer = Performer(client, self.cache, self.clock, component=component)
         self.telemetry = Telemetry()
+        self.performer = Performer(
+            client, self.cache, self.clock, component=component, telemetry=self.telemetry
+        )
         self.loops: list[Loop] = []
         self._tasks: list[asyncio.Task[None]] = []
 

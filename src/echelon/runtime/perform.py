@@ -19,11 +19,13 @@ from typing import Any
 import msgspec
 
 from echelon.api.builtin import EVENTS
+from echelon.api.resource import Resource
 from echelon.client.base import Client
 from echelon.client.cache import Cache, meta_of
 from echelon.client.errors import AlreadyExists, ApiError, NotFound
 from echelon.rules.plan import Action, Create, Delete, Emit, Patch, Plan, Ref, StatusWrite
 from echelon.runtime.clock import Clock
+from echelon.runtime.telemetry import Telemetry
 
 MAX_PARALLEL_WRITES = 32  # of one plan: a full stage starts side by side without drowning the API
 MAX_EVENT_MESSAGE = 1024  # the API's own limit for the note of an Event
@@ -58,12 +60,21 @@ def _version(ref: Ref, own: Versions) -> str:
 class Performer:
     """Performs plans with one client, feeding results back into one cache."""
 
-    def __init__(self, client: Client, cache: Cache | None, clock: Clock, *, component: str) -> None:
+    def __init__(
+        self,
+        client: Client,
+        cache: Cache | None,
+        clock: Clock,
+        *,
+        component: str,
+        telemetry: Telemetry | None = None,
+    ) -> None:
         self.client = client
         self.cache = cache
         self.clock = clock
         self.component = component
         self.write_count = 0
+        self._writes = telemetry.writes if telemetry else None
         self._slots = asyncio.Semaphore(MAX_PARALLEL_WRITES)
 
     async def perform(self, plan: Plan) -> None:
@@ -96,9 +107,14 @@ class Performer:
                 case Emit():
                     await self._emit(action)
 
+    def _count(self, verb: str, resource: Resource) -> None:
+        self.write_count += 1
+        if self._writes is not None:
+            self._writes.labels(verb, resource.plural).inc()
+
     async def _create(self, action: Create) -> None:
         namespace = action.body["metadata"].get("namespace")
-        self.write_count += 1
+        self._count("create", action.resource)
         try:
             made = await self.client.create(action.resource, action.body, namespace)
         except AlreadyExists:
@@ -121,14 +137,14 @@ class Performer:
         if ref.resource_version:
             meta = {**body.get("metadata", {}), "resourceVersion": _version(ref, own)}
             body = {**body, "metadata": meta}
-        self.write_count += 1
+        self._count(f"patch {subresource}".rstrip(), ref.resource)
         made = await self.client.patch(ref.resource, ref.name, ref.namespace, body, subresource=subresource)
         own[_place(ref)] = meta_of(made)[1]
         self._observe(ref, made)
 
     async def _delete(self, action: Delete, own: Versions) -> None:
         ref = action.ref
-        self.write_count += 1
+        self._count("delete", ref.resource)
         try:
             terminating = await self.client.delete(
                 ref.resource,
@@ -157,7 +173,7 @@ class Performer:
         namespace = about.namespace or "default"
         message = event.message[:MAX_EVENT_MESSAGE]
         body = event_body(event, name, namespace, message, now, self.component)
-        self.write_count += 1
+        self._count("create", EVENTS)
         try:
             await self.client.create(EVENTS, body, namespace)
         except AlreadyExists:

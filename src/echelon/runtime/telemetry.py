@@ -71,7 +71,9 @@ class Telemetry:
         self.waiting = Gauge(
             "echelon_queue_keys", "Keys waiting to be looked at.", labels, registry=self.registry
         )
-        self.writes = Counter("echelon_writes_total", "Writes sent to the API.", registry=self.registry)
+        self.writes = Counter(
+            "echelon_writes_total", "Writes sent to the API.", ("verb", "resource"), registry=self.registry
+        )
 
     def page(self) -> bytes:
         """Return the metrics in Prometheus' text format."""
