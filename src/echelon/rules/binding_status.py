@@ -136,7 +136,7 @@ def in_progress(binding: Binding) -> Report:
 
 
 def judge(binding: Binding, works: Sequence[Work]) -> Report:
-    """Sum up what the members have reported on the Works of a binding."""
+    """R-DELIVER-8: a Work's word counts only about its current generation; all Works must agree."""
     if is_waiting(binding, works):
         return in_progress(binding)
     ordered = sorted(works, key=lambda work: work.name)
@@ -266,7 +266,7 @@ def _split(works: Iterable[Work], type_: str) -> tuple[Work | None, Work | None]
 
 # --- writing it down ----------------------------------------------------------------------------------------------------------
 def status_of(binding: Binding, report: Report, works: Iterable[Work], now: datetime) -> BindingStatus:
-    """Return the binding's status with the report in it; what is not ours to say stays as it is.
+    """R-DELIVER-9: conditions change only when they change; what is not ours to say stays as it is.
 
     What was said before the Works were last written was about something else: then even a condition that stays
     True has just become so.

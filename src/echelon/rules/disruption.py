@@ -44,7 +44,7 @@ def is_available(binding: Binding) -> bool:
 
 
 def allowed_disruptions(budget: BudgetSpec, placement: Placement, counted: Counted) -> int:
-    """Return how many more clusters may go; none when the budget sets no limit. Raises Misconfigured."""
+    """R-EVICT-3: percentages are of the wanted clusters, rounded up; a budget without a limit lets none go."""
     policy = placement.spec.policy
     picks_all = policy is None or policy.placement_type == PlacementType.PICK_ALL
     if picks_all and (budget.max_unavailable is not None or isinstance(budget.min_available, str)):

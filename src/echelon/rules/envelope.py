@@ -31,7 +31,7 @@ def write_ref(manifest: Manifest) -> str:
 
 
 def unwrap(envelope: Manifest, *, allow_powerful: bool = False) -> list[dict[str, Any]]:
-    """Return the objects in an envelope, by their JSON text from last to first; raises EnvelopeRefused."""
+    """R-ENVELOPE-1: objects are ordered by their JSON text, from last to first; one that is refused refuses all."""
     found: list[dict[str, Any]] = []
     data: Mapping[str, Any] = envelope.get("data") or {}
     for key in sorted(data):

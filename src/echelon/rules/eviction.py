@@ -98,7 +98,7 @@ def is_final(eviction: Eviction) -> bool:
 
 
 def step(seen: Seen, now: datetime) -> Plan:
-    """Decide about an eviction."""
+    """R-EVICT-1: an eviction is answered once; the binding it takes is noted before it is taken."""
     eviction = seen.eviction
     if eviction.metadata.is_deleting or is_final(eviction):
         return NOTHING
@@ -151,7 +151,7 @@ def _finish(seen: Seen, noted: str, now: datetime) -> Plan:
 
 
 def _judge(seen: Seen, binding: Binding) -> tuple[bool, str]:
-    """Return whether the binding may go, and the words for it."""
+    """R-EVICT-2: without a budget, or when delivery has failed, a binding may go; else the budget decides."""
     if binding.metadata.is_deleting:
         return True, BEING_REMOVED
     if not _is_propagated(binding):

@@ -91,7 +91,7 @@ def find_overrides(
     resources: Iterable[Manifest],
     placement: Key,
 ) -> Candidates:
-    """Return the latest snapshots that are for this placement and select any of its resources."""
+    """R-OVERRIDE-1: only the latest snapshots count, of overrides for this placement that select what is placed."""
     cluster = [snap for snap in _latest(cluster_snapshots) if _is_for(snap, placement)]
     namespaced = [snap for snap in _latest(namespaced_snapshots) if _is_for(snap, placement)]
     if not cluster and not namespaced:
@@ -106,7 +106,7 @@ def find_overrides(
 
 
 def select_for_cluster(candidates: Candidates, cluster: MemberCluster) -> ClusterOverrides:
-    """Keep the snapshots of which at least one rule matches the cluster; raises InvalidOverride."""
+    """R-OVERRIDE-2: a snapshot reaches a cluster when at least one of its rules matches; order is that of names."""
     labels = cluster.metadata.labels
     return ClusterOverrides(
         cluster=tuple(snap.name for snap in candidates.cluster if _has_rule_for(snap, labels)),

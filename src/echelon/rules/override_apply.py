@@ -55,7 +55,7 @@ class Overrider:
                     held.append(snapshot)
 
     def apply(self, manifest: dict[str, Any]) -> dict[str, Any] | None:
-        """Return the manifest as this cluster gets it (the very object when nothing changes), None to leave it out."""
+        """R-OVERRIDE-3: cluster-scoped overrides first, then the object's own; later rules win; None leaves it out."""
         if not self._by_target:
             return manifest
         target = target_of(manifest)

@@ -46,7 +46,7 @@ class Seen(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def step(seen: Seen, _now: datetime) -> Plan:
-    """Decide what an override's snapshots need next."""
+    """R-OVERRIDE-5: each change is a snapshot; there is no moment without a latest one, and at most ten are kept."""
     override, resource = seen.override, seen.scope.override
     snapshots = sorted(seen.snapshots, key=override_index)
     if override.metadata.is_deleting:

@@ -95,7 +95,7 @@ def problem_of(placement: Placement) -> str:
 
 
 def originals_of(placement: Placement, works: Sequence[Work]) -> list[Original]:
-    """Return the objects whose status was reported, of those the placement selects."""
+    """R-REPORT-1: only what the placement itself selects is reported back, never what steers the hub."""
     if placement.status is None or not asks_for_it(placement) or problem_of(placement):
         return []
     selected = {

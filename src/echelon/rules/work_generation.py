@@ -86,7 +86,7 @@ def _not_ours(seen: Seen) -> str:
 
 
 def _is_handed_over(binding: Binding) -> bool:
-    """Whether a rollout has pointed the binding at what it names; one given up stays as it was last."""
+    """R-DELIVER-1: a binding was handed over when it is stamped at its generation; one given up stays as it was last."""
     if binding.spec.state == BindingState.UNSCHEDULED:
         return True
     conditions = binding.status.conditions if binding.status else ()
@@ -100,6 +100,7 @@ def _is_handed_over(binding: Binding) -> bool:
 
 # --- deletion ---------------------------------------------------------------------------------------------------------
 def _let_go(seen: Seen, now: datetime) -> Plan:
+    """R-DELIVER-6: a deleted binding goes when its Works are gone, at most DELETION_WAIT after their deletion."""
     binding = seen.binding
     if FINALIZER_WORK_CLEANUP not in binding.metadata.finalizers:
         return NOTHING
@@ -117,6 +118,7 @@ def _let_go(seen: Seen, now: datetime) -> Plan:
 
 # --- synchronizing -------------------------------------------------------------------------------------------------------
 def _synchronize(seen: Seen, now: datetime) -> Plan:
+    """R-DELIVER-5: a member that answers within PATIENCE is reported on once; what was said too early is corrected."""
     finalizer = with_finalizer(seen.scope.binding, seen.binding, FINALIZER_WORK_CLEANUP)
     first: tuple[Action, ...] = (finalizer,) if finalizer else ()
     works = Works(seen, now)
@@ -181,7 +183,7 @@ def _is_news(action: Action) -> bool:
 
 
 def _writes(seen: Seen, works: Works, now: datetime) -> tuple[Action, ...]:
-    """Return what to write; raises OverrideFailure or NotDeliverable."""
+    """R-DELIVER-2: either everything of a version can be worked out, or nothing of it is written."""
     binding = seen.binding
     if seen.master is None:
         if has_version(seen.live_works, binding):

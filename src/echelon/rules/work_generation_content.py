@@ -42,6 +42,7 @@ from echelon.rules.envelope import EnvelopeRefused, unwrap, write_ref
 from echelon.rules.gojson import sha256_hex
 from echelon.rules.override import Manifest, envelope_type, target_of
 from echelon.rules.override_apply import OverrideFailure, Overrider
+from echelon.rules.sealing import is_sealed, is_secret
 
 OWN_NAME_LENGTH = 16  # hexadecimal digits that tell a Work's second name from all others
 
@@ -252,6 +253,11 @@ def _render_one(
     binding: Binding, overrider: Overrider, manifest: dict[str, Any], envelope: str
 ) -> dict[str, Any] | None:
     """Return a manifest as the binding's cluster gets it; None to leave it out."""
+    if is_secret(manifest) and is_sealed(manifest):
+        raise NotDeliverable(
+            f"{target_of(manifest)} of this version was sealed with a key that this hub does not have any more; "
+            "make a new version by changing any selected resource, then roll that out"
+        )
     try:
         rendered = overrider.apply(manifest)
     except OverrideFailure as error:
@@ -267,7 +273,7 @@ def _render_one(
 
 
 def _check_identity(before: Manifest, after: Manifest) -> None:
-    """An override changes an object, it never makes it a different one: names are what access is checked by."""
+    """R-OVERRIDE-4: an override changes an object, it never makes it a different one."""
     meta = after.get("metadata")
     if not isinstance(meta, dict) or target_of(before) != target_of(after):
         raise OverrideFailure(
@@ -276,7 +282,7 @@ def _check_identity(before: Manifest, after: Manifest) -> None:
 
 
 def _check_namespace(binding: Binding, manifest: Manifest) -> None:
-    """A namespaced placement delivers objects of its own namespace only, whoever made its snapshot."""
+    """R-DELIVER-7: a namespaced placement delivers objects of its own namespace only, whoever made its snapshot."""
     if binding.namespace and target_of(manifest).namespace != binding.namespace:
         raise NotDeliverable(
             f"{target_of(manifest)} is not in namespace {binding.namespace}, the only one that this placement may place"

@@ -105,7 +105,7 @@ class Works:
         return Create(resource=WORKS, body=body, exists_ok=False)
 
     def _free_name(self, wanted: Wanted) -> str:
-        """Return a name nobody has: the contract's, or a second one when that is another placement's."""
+        """R-DELIVER-4: a Work of another placement is never touched; ours takes a second name then."""
         for name in (wanted.name, second_name(wanted.name, self.seen.binding)):
             holder = self.seen.find_work(name)
             if holder is None:
@@ -132,7 +132,7 @@ def _is_in_the_way(work: Work, binding: Binding) -> str:
 
 
 def _update(seen: Seen, work: Work, wanted: Wanted, now: datetime) -> Patch | None:
-    """Return the patch that brings a Work to the binding's version and strategy."""
+    """R-DELIVER-3: a Work is written only when it holds another version, other overrides or another strategy."""
     spec = _spec_patch(seen, work)
     labels, annotations = work.metadata.labels, work.metadata.annotations
     index = LABEL_PARENT_RESOURCE_SNAPSHOT_INDEX
