@@ -14,6 +14,7 @@ from typing import Any
 
 from echelon.hub import metadata
 from echelon.hub.builtins_pod_rules import Found, pod_spec, template
+from echelon.hub.crd_rules import definition
 from echelon.hub.kinds import Kind
 from echelon.hub.schema_node import Schema
 from echelon.hub.schema_ok import is_ok
@@ -229,7 +230,7 @@ def _config_map(found: Found, obj: Json, _old: Json | None) -> None:
     _config_keys(found, binary, "binaryData")
     for key in sorted(data.keys() & binary.keys()):
         found.invalid(f"data[{key}]", key, "duplicate of key present in binaryData")
-    _sized(found, [*data.values(), *binary.values()], "")
+    _sized(found, [*data.values(), *binary.values()], "[]")
 
 
 def _sized(found: Found, values: list[str], field: str) -> None:
@@ -458,6 +459,7 @@ def _deployment(found: Found, obj: Json, old: Json | None) -> None:
 
 RULES: dict[str, Rule] = {
     "/configmaps": _config_map,
+    "apiextensions.k8s.io/customresourcedefinitions": definition,
     "/persistentvolumeclaims": _claim,
     "/pods": _pod,
     "/replicationcontrollers": _controller,

@@ -11,7 +11,6 @@ from __future__ import annotations
 
 import base64
 import hashlib
-import re
 from collections import OrderedDict
 from collections.abc import Callable
 from functools import lru_cache
@@ -20,7 +19,7 @@ from typing import Any
 from echelon.hub import builtins
 from echelon.hub.call import Request, Response
 from echelon.hub.cluster import Cluster
-from echelon.hub.kinds import Kind, Subresource, encode
+from echelon.hub.kinds import Kind, Subresource, encode, version_order
 from echelon.hub.negotiate import PLAIN, Form, accept, document
 from echelon.hub.status import no_such_resource, not_acceptable
 
@@ -75,15 +74,6 @@ def groups_of(cluster: Cluster) -> dict[str, list[str]]:
         known = found.get(group, [])
         found[group] = [*known, *sorted(own[group] - set(known), key=version_order)]
     return found
-
-
-def version_order(version: str) -> tuple[int, int, int, str]:
-    """Sort versions as Kubernetes does: GA before beta before alpha, newest first."""
-    found = re.fullmatch(r"v(\d+)(?:(alpha|beta)(\d+))?", version)
-    if not found:
-        return (3, 0, 0, version)
-    stage = {None: 0, "beta": 1, "alpha": 2}[found.group(2)]
-    return (stage, -int(found.group(1)), -int(found.group(3) or 0), version)
 
 
 def _group(name: str, versions: list[str]) -> Json:

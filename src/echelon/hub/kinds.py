@@ -7,6 +7,7 @@ CustomResourceDefinitions declare.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
@@ -135,6 +136,15 @@ def _prefix(api_version: str, kind: str) -> bytes:
 
 
 encode = msgspec.json.Encoder().encode
+
+
+def version_order(version: str) -> tuple[int, int, int, str]:
+    """Sort versions as Kubernetes does: GA before beta before alpha, newest first."""
+    found = re.fullmatch(r"v(\d+)(?:(alpha|beta)(\d+))?", version)
+    if not found:
+        return (3, 0, 0, version)
+    stage = {None: 0, "beta": 1, "alpha": 2}[found.group(2)]
+    return (stage, -int(found.group(1)), -int(found.group(3) or 0), version)
 
 
 class Catalog:

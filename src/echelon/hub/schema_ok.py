@@ -10,6 +10,7 @@ property test compares them), build paths, or follow CEL rules (`schema_cel`).
 from __future__ import annotations
 
 import math
+import re
 from collections.abc import Callable
 from typing import Any
 
@@ -242,8 +243,10 @@ def _object_check(schema: Schema) -> Check:
     other = _compiled(schema.additional) if isinstance(schema.additional, Schema) else None
     if schema.embedded_resource:
         required |= {"apiVersion", "kind"}
-        checks.setdefault("apiVersion", _is_name)
-        checks.setdefault("kind", _is_name)
+        checks["apiVersion"] = _is_version
+        checks["kind"] = _is_kind
+        for name in ("apiVersion", "kind"):
+            plains.pop(name, None)
         checks.setdefault("metadata", is_metadata)
     expected = plains.get
     checker = checks.get
@@ -262,8 +265,15 @@ def _object_check(schema: Schema) -> Check:
     return check
 
 
-def _is_name(value: JSON) -> bool:
-    return value.__class__ is str and bool(value)
+def _is_version(value: JSON) -> bool:
+    return value.__class__ is str and bool(value) and value.count("/") <= 1
+
+
+_KIND_NAME = re.compile(r"[A-Za-z]([-A-Za-z0-9]{0,61}[A-Za-z0-9])?\Z")
+
+
+def _is_kind(value: JSON) -> bool:
+    return value.__class__ is str and _KIND_NAME.match(value) is not None
 
 
 def is_metadata(value: JSON) -> bool:

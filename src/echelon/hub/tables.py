@@ -15,6 +15,7 @@ from typing import Any
 
 from echelon.hub import tables_apps, tables_core, tables_custom, tables_pods
 from echelon.hub.call import Call
+from echelon.hub.gotext import quote
 from echelon.hub.kinds import Kind
 from echelon.hub.status import bad_request
 
@@ -29,7 +30,10 @@ def table_of(call: Call, objects: list[Json], meta: Json) -> Json:
     """Render objects as a meta.k8s.io/v1 Table."""
     include = call.option("includeObject") or "Metadata"
     if include not in _INCLUDE:
-        raise bad_request(f'unrecognized includeObject value: "{include}"')
+        raise bad_request(
+            f"Unable to convert to Table as requested: includeObject: Invalid value: {quote(include)}: "
+            "must be 'Metadata', 'Object', 'None', or empty"
+        )
     now = call.hub.world.now()
     table: Json = {"kind": "Table", "apiVersion": "meta.k8s.io/v1", "metadata": meta}
     table["columnDefinitions"] = columns_of(call.kind)
@@ -47,7 +51,7 @@ def columns_of(kind: Kind) -> list[Json]:
 
 def row_of(kind: Kind, obj: Json, now: dt.datetime, include: str = "None") -> Json:
     """Return one row."""
-    row: Json = {"cells": cells_of(kind, obj, now)}
+    row: Json = {"cells": cells_of(kind, obj, now), "object": None}
     if kind.resource == "/pods":
         conditions = tables_pods.conditions(obj)
         if conditions:
