@@ -18,20 +18,24 @@ def node_names(count: int) -> tuple[str, ...]:
     return tuple(f"node-{number}" for number in range(1, max(count, 1) + 1))
 
 
-def node(name: str, version: str, now: datetime) -> dict[str, Any]:
-    """Make a node that is ready and stays so."""
-    at = stamp(now)
-    size = {"cpu": CPUS, "memory": MEMORY, "pods": PODS, "ephemeral-storage": "100Gi"}
-    labels = {
+def node_labels(name: str) -> dict[str, str]:
+    """Return the labels of a node."""
+    return {
         "kubernetes.io/hostname": name,
         "kubernetes.io/os": "linux",
         "kubernetes.io/arch": "amd64",
         "node.kubernetes.io/instance-type": "simulated",
     }
+
+
+def node(name: str, version: str, now: datetime) -> dict[str, Any]:
+    """Make a node that is ready and stays so."""
+    at = stamp(now)
+    size = {"cpu": CPUS, "memory": MEMORY, "pods": PODS, "ephemeral-storage": "100Gi"}
     return {
         "apiVersion": "v1",
         "kind": "Node",
-        "metadata": {"name": name, "labels": labels},
+        "metadata": {"name": name, "labels": node_labels(name)},
         "spec": {},
         "status": {
             "capacity": size,

@@ -8,13 +8,13 @@ to the member through its client alone and knows nothing of placements, so it co
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from datetime import datetime
 from typing import Any
 
 import msgspec
 
-from echelon.api.builtin import DEPLOYMENTS, NODES, PODS, REPLICA_SETS, STORAGE_CLASSES
+from echelon.api.builtin import NODES, PERSISTENT_VOLUME_CLAIMS, PODS, STORAGE_CLASSES
 from echelon.api.resource import Resource
 from echelon.client.base import Client
 from echelon.client.cache import Cache
@@ -24,22 +24,9 @@ from echelon.runtime.clock import Clock
 from echelon.runtime.controller import Loop, Watch
 from echelon.runtime.perform import Performer
 from echelon.runtime.telemetry import Telemetry
-from echelon.sandbox import nodes, workloads_deployment, workloads_pod, workloads_replicas
-from echelon.sandbox.workloads_objects import (
-    Obj,
-    WorkloadOptions,
-    controller_of,
-    controller_uid,
-    meta,
-)
-
-Seen = Any  # what a kind's module looks at, with its `step`
-Look = tuple[Callable[[Any, datetime], Plan], Seen]
-
-
-def key_of(kind: str, namespace: str | None, name: str) -> Key:
-    """Name an object of any kind in the one queue."""
-    return Key(namespace, f"{kind}/{name}")
+from echelon.sandbox import nodes
+from echelon.sandbox.workloads_gather import FOLLOWED, Gatherer, Look, key_of
+from echelon.sandbox.workloads_objects import Obj, WorkloadOptions, controller_of, meta
 
 
 class Controllers:
@@ -48,104 +35,45 @@ class Controllers:
     name = "workloads"
     workers = 4
 
-    def __init__(self, cache: Cache, clock: Clock, options: WorkloadOptions) -> None:
-        self.options = options
-        self.clock = clock
-        self.nodes = nodes.node_names(options.nodes)
-        self._cache = cache
-        self._pods = self._dependants(PODS)
-        self._replica_sets = self._dependants(REPLICA_SETS)
-        self._deployments = cache.store(DEPLOYMENTS)
-        self._since: dict[str, tuple[bool, datetime]] = {}  # uid of a pod under way: is it going, since when
-        self._load: dict[str, Callable[[str | None, str], Awaitable[Look | None]]] = {
-            "Deployment": self._deployment,
-            "ReplicaSet": self._replica_set,
-            "Pod": self._pod,
-        }
+    def __init__(self, gatherer: Gatherer) -> None:
+        self._gatherer = gatherer
 
-    def _dependants(self, resource: Resource) -> Any:
-        store = self._cache.store(resource)
-        store.add_index("controller", controller_uid)
-        return store
+    def connect(self, enqueue: Callable[[Key], None]) -> None:
+        """Say where keys go that change in kinds followed later."""
+        self._gatherer.connect(enqueue)
 
     @property
     def watches(self) -> Sequence[Watch]:
         """Follow every kind that does something by itself."""
-        return tuple(self._watch(resource) for resource in (DEPLOYMENTS, REPLICA_SETS, PODS))
+        return tuple(Watch(resource, self._keys_of(resource)) for resource in FOLLOWED)
 
-    def _watch(self, resource: Resource) -> Watch:
+    def _keys_of(self, resource: Resource) -> Callable[[Obj | None, Obj | None], Iterable[Key]]:
+        """Tell whom a change of an object concerns: itself, its controller, and who counts it."""
+
         def keys(old: Obj | None, new: Obj | None) -> Iterable[Key]:
             obj = new if new is not None else old
             assert obj is not None
             yield key_of(resource.kind, meta(obj).get("namespace"), meta(obj)["name"])
             owner = controller_of(obj)
-            if owner is not None and owner["kind"] in self._load:
+            if owner is not None and owner["kind"] in self._gatherer.loads:
                 yield key_of(owner["kind"], meta(obj).get("namespace"), owner["name"])
+            if resource == PODS:
+                yield from self._gatherer.touched_by_pod(old, new)
+            elif resource == PERSISTENT_VOLUME_CLAIMS:
+                yield from self._gatherer.touched_by_claim(obj)
 
-        return Watch(resource, keys)
+        return keys
 
     async def load(self, key: Key) -> Look | None:
         """Gather what the kind's rule looks at."""
         kind, _, name = key.name.partition("/")
-        return await self._load[kind](key.namespace, name)
+        obj = self._gatherer.get(kind, key.namespace, name)
+        return None if obj is None else await self._gatherer.loads[kind](obj)
 
     def decide(self, seen: Look, now: datetime) -> Plan:
         """Apply the kind's rule."""
         step, what = seen
         return step(what, now)
-
-    async def _deployment(self, namespace: str | None, name: str) -> Look | None:
-        owner = self._deployments.get(name, namespace)
-        if owner is None:
-            return None
-        replica_sets = tuple(self._replica_sets.by("controller", meta(owner)["uid"]))
-        new = workloads_deployment.find_new(owner, replica_sets)
-        has_old_pods = any(
-            self._pods.by("controller", meta(one)["uid"]) for one in replica_sets if one is not new
-        )
-        seen = workloads_deployment.Seen(
-            deployment=owner, replica_sets=replica_sets, has_old_pods=has_old_pods, options=self.options
-        )
-        return workloads_deployment.step, seen
-
-    async def _replica_set(self, namespace: str | None, name: str) -> Look | None:
-        owner = self._replica_sets.get(name, namespace)
-        if owner is None:
-            return None
-        pods = tuple(self._pods.by("controller", meta(owner)["uid"]))
-        seen = workloads_replicas.Seen(replica_set=owner, pods=pods, nodes=self.nodes, options=self.options)
-        return workloads_replicas.step, seen
-
-    async def _pod(self, namespace: str | None, name: str) -> Look | None:
-        pod = self._pods.get(name, namespace)
-        if pod is None:
-            return None
-        uid = meta(pod)["uid"]
-        if workloads_pod.is_settled(pod):
-            self._since.pop(uid, None)
-        seen = workloads_pod.Seen(
-            pod=pod,
-            since=self._since_of(pod),
-            node=self.nodes[sum(name.encode()) % len(self.nodes)],
-            options=self.options,
-        )
-        return workloads_pod.step, seen
-
-    def _since_of(self, pod: Obj) -> datetime:
-        """Tell since when a pod is coming up or going; a saving would be wrong only by a restart of ours."""
-        uid, now = meta(pod)["uid"], self.clock.now()
-        is_going = bool(meta(pod).get("deletionTimestamp"))
-        held = self._since.get(uid)
-        if held is None or held[0] != is_going:
-            if workloads_pod.is_settled(pod):
-                return now
-            held = self._since[uid] = (is_going, now)
-        return held[1]
-
-    def forget(self, old: Obj | None, new: Obj | None) -> None:
-        """Drop what is remembered about a pod that is gone."""
-        if new is None and old is not None:
-            self._since.pop(meta(old)["uid"], None)
 
 
 class Workloads:
@@ -169,10 +97,9 @@ class Workloads:
         """Bring the member's nodes up and start its controllers."""
         await self._be_born()
         self._cache = Cache(self.client)
-        controllers = Controllers(self._cache, self.clock, self.options)
+        controllers = Controllers(Gatherer(self._cache, self.clock, self.options))
         performer = Performer(self.client, self._cache, self.clock, component="sandbox")
         self.loop = Loop(controllers, self._cache, performer, self.clock, self._telemetry or Telemetry())
-        self._cache.store(PODS).subscribe(controllers.forget)
         self._task = asyncio.create_task(self.loop.run(), name="workloads")
 
     async def _be_born(self) -> None:
