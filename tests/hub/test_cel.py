@@ -83,8 +83,10 @@ def test_errors_of_evaluation(source, error):
         ("foo", "ERROR: <input>:1:1: undeclared reference to 'foo' (in container '')\n | foo\n | ^"),
         (
             "1+'a' == 2",
-            "ERROR: <input>:1:2: found no matching overload for '_+_' applied to '(int, string)'\n"
-            " | 1+'a' == 2\n | .^",
+            (
+                "ERROR: <input>:1:2: found no matching overload for '_+_' applied to '(int, string)'\n"
+                " | 1+'a' == 2\n | .^"
+            ),
         ),
         ("[1,'a']", "ERROR: <input>:1:4: expected type 'int' but found 'string'\n | [1,'a']\n | ...^"),
         (
@@ -93,8 +95,10 @@ def test_errors_of_evaluation(source, error):
         ),
         (
             "s.all(x, true)",
-            "ERROR: <input>:1:1: expression of type 'string' cannot be range of a comprehension (must be list, "
-            "map, or dynamic)\n | s.all(x, true)\n | ^",
+            (
+                "ERROR: <input>:1:1: expression of type 'string' cannot be range of a comprehension (must be list, "
+                "map, or dynamic)\n | s.all(x, true)\n | ^"
+            ),
         ),
         ("has(s)", "ERROR: <input>:1:5: invalid argument to has() macro\n | has(s)\n | ....^"),
         (
@@ -103,13 +107,17 @@ def test_errors_of_evaluation(source, error):
         ),
         (
             "s.reverse()",
-            "ERROR: <input>:1:10: found no matching overload for 'reverse' applied to 'string.()'\n"
-            " | s.reverse()\n | .........^",
+            (
+                "ERROR: <input>:1:10: found no matching overload for 'reverse' applied to 'string.()'\n"
+                " | s.reverse()\n | .........^"
+            ),
         ),
         (
             "1 ==",
-            "ERROR: <input>:1:5: Syntax error: mismatched input '<EOF>' expecting {'[', '{', '(', '.', '-', '!', "
-            "'true', 'false', 'null', NUM_FLOAT, NUM_INT, NUM_UINT, STRING, BYTES, IDENTIFIER}\n | 1 ==\n | ....^",
+            (
+                "ERROR: <input>:1:5: Syntax error: mismatched input '<EOF>' expecting {'[', '{', '(', '.', '-', '!', "
+                "'true', 'false', 'null', NUM_FLOAT, NUM_INT, NUM_UINT, STRING, BYTES, IDENTIFIER}\n | 1 ==\n | ....^"
+            ),
         ),
     ],
 )
@@ -189,7 +197,7 @@ def outcome_here(source):
 def outcome_there(source):
     try:
         value = OTHER.compile(source).eval(data=VALUES)
-    except Exception:
+    except Exception:  # noqa: BLE001 - whatever the other raises is an error to it
         return "error"
     plain = value.plain_value() if hasattr(value, "plain_value") else value.value()
     return plain if isinstance(plain, bool) else "error"

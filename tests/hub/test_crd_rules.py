@@ -43,8 +43,10 @@ def test_a_usual_definition_is_accepted():
     [
         (
             {"type": "string", "pattern": "["},
-            '.pattern: Invalid value: "[": must be a valid regular expression, but isn\'t: error parsing regexp: '
-            "missing closing ]: `[`",
+            (
+                '.pattern: Invalid value: "[": must be a valid regular expression, but isn\'t: error parsing regexp: '
+                "missing closing ]: `[`"
+            ),
         ),
         ({}, ".type: Required value: must not be empty for specified object fields"),
         ({"type": "array"}, ".items: Required value: must be specified"),
@@ -71,13 +73,17 @@ def test_a_usual_definition_is_accepted():
                 "x-kubernetes-list-type": "map",
                 "x-kubernetes-list-map-keys": ["k"],
             },
-            ".items.properties[k].default: Required value: this property is in x-kubernetes-list-map-keys, so it "
-            "must have a default or be a required property",
+            (
+                ".items.properties[k].default: Required value: this property is in x-kubernetes-list-map-keys, so it "
+                "must have a default or be a required property"
+            ),
         ),
         (
             {"type": "foo"},
-            '.type: Unsupported value: "foo": supported values: "array", "boolean", "integer", "number", "object", '
-            '"string"',
+            (
+                '.type: Unsupported value: "foo": supported values: "array", "boolean", "integer", "number", "object", '
+                '"string"'
+            ),
         ),
         (
             {
@@ -93,24 +99,32 @@ def test_a_usual_definition_is_accepted():
         ),
         (
             {"type": "integer", "x-kubernetes-validations": [{"rule": "self"}]},
-            '.x-kubernetes-validations[0].rule: Invalid value: {"Rule":"self","Message":"","MessageExpression":"",'
-            '"Reason":null,"FieldPath":"","OptionalOldSelf":null}: cel expression must evaluate to a bool',
+            (
+                '.x-kubernetes-validations[0].rule: Invalid value: {"Rule":"self","Message":"","MessageExpression":"",'
+                '"Reason":null,"FieldPath":"","OptionalOldSelf":null}: cel expression must evaluate to a bool'
+            ),
         ),
         (
             {"type": "object", "x-kubernetes-validations": [{"rule": "self.foo"}]},
-            '.x-kubernetes-validations[0].rule: Invalid value: {"Rule":"self.foo","Message":"",'
-            '"MessageExpression":"","Reason":null,"FieldPath":"","OptionalOldSelf":null}: compilation failed: '
-            "ERROR: <input>:1:5: undefined field 'foo'\n | self.foo\n | ....^",
+            (
+                '.x-kubernetes-validations[0].rule: Invalid value: {"Rule":"self.foo","Message":"",'
+                '"MessageExpression":"","Reason":null,"FieldPath":"","OptionalOldSelf":null}: compilation failed: '
+                "ERROR: <input>:1:5: undefined field 'foo'\n | self.foo\n | ....^"
+            ),
         ),
         (
             {"type": "object", "x-kubernetes-validations": [{"rule": "true", "reason": "Nope"}]},
-            '.x-kubernetes-validations[0].reason: Unsupported value: "Nope": supported values: '
-            '"FieldValueDuplicate", "FieldValueForbidden", "FieldValueInvalid", "FieldValueRequired"',
+            (
+                '.x-kubernetes-validations[0].reason: Unsupported value: "Nope": supported values: '
+                '"FieldValueDuplicate", "FieldValueForbidden", "FieldValueInvalid", "FieldValueRequired"'
+            ),
         ),
         (
             {"type": "object", "x-kubernetes-validations": [{"rule": "true", "optionalOldSelf": True}]},
-            ".x-kubernetes-validations[0].optionalOldSelf: Invalid value: true: may not be set if oldSelf is not "
-            "used in rule",
+            (
+                ".x-kubernetes-validations[0].optionalOldSelf: Invalid value: true: may not be set if oldSelf is not "
+                "used in rule"
+            ),
         ),
     ],
 )
