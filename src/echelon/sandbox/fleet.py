@@ -34,6 +34,7 @@ from echelon.hub.app import Hub
 from echelon.hub.call import ADMIN, MASTERS, User
 from echelon.runtime.clock import Clock, WallClock
 from echelon.runtime.manager import Manager
+from echelon.sandbox.images import log_of
 from echelon.sandbox.workloads import WorkloadOptions, Workloads
 
 log = structlog.get_logger("echelon.sandbox")
@@ -156,6 +157,7 @@ class Fleet:
         on_members: Callable[[list[str]], None] = lambda _names: None,
     ) -> None:
         self.hub = hub
+        hub.pod_log = lambda _cluster, pod, container: log_of(pod, container)
         self.clock = clock or WallClock()
         self.options = options or FleetOptions()
         self.seed = seed
