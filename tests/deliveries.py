@@ -14,7 +14,7 @@ from echelon.api.own import MEMBER_CLUSTERS, WORKS
 from echelon.api.scope import CLUSTER, Scope
 from echelon.api.work import Work
 from echelon.client.base import path_of
-from echelon.client.errors import NotFound
+from echelon.client.errors import Conflict, NotFound
 from echelon.controllers.delivery import Delivery
 from echelon.rules.work_generation import PATIENCE
 from echelon.rules.work_generation_seen import Options
@@ -52,11 +52,15 @@ class Desk:
 
     async def start(self, *clusters: str, options: Options | None = None, **labels: str) -> None:
         """Install, make members, start delivery of this scope."""
+        await self.begin(*clusters, **labels)
+        await self.deliver(options)
+
+    async def begin(self, *clusters: str, **labels: str) -> None:
+        """Install and make members."""
         await self.w.install()
         await self.client.create(NAMESPACES, namespace(NAMESPACE))
         for cluster in clusters:
             await self.add_member(cluster, **labels)
-        await self.deliver(options)
 
     async def deliver(self, options: Options | None = None) -> None:
         """Start delivery of this scope."""
@@ -146,6 +150,15 @@ class Desk:
         await self.client.patch(self.scope.binding, binding, self.namespace, {"spec": spec})
         if stamp:
             await self.hand_over(binding)
+
+    async def retry_move(self, binding: str, version: int) -> None:
+        """Move a binding while others write to it, as a rollout does."""
+        while True:
+            try:
+                await self.move(binding, version)
+            except Conflict:
+                continue
+            return
 
     async def hand_over(self, binding: str, status: str = "True") -> None:
         """Stamp RolloutStarted at the binding's generation."""
