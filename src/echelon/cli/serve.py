@@ -7,7 +7,6 @@ One process serves everything on loopback. What it is and how to reach it stands
 from __future__ import annotations
 
 import asyncio
-import contextlib
 import gc
 import json
 import os
@@ -179,15 +178,12 @@ def tell_running(service: Service, word: str) -> None:
 
 def run_loop(main: Any) -> None:
     """Run a server's coroutine, on uvloop where it is installed."""
-    gc.set_threshold(
-        50_000, 20, 100
-    )  # long-lived objects: the default wastes a tenth of the CPU on looking at them
-    with contextlib.suppress(ImportError):
-        import uvloop
-
-        uvloop.run(main)
-        return
-    asyncio.run(main)
+    gc.set_threshold(50_000, 20, 100)  # the default looks at long-lived objects for a tenth of the CPU
+    try:
+        from uvloop import run
+    except ImportError:
+        run = asyncio.run
+    run(main)
 
 
 async def serve(
