@@ -179,10 +179,11 @@ def tell_running(service: Service, word: str) -> None:
 def run_loop(main: Any) -> None:
     """Run a server's coroutine, on uvloop where it is installed."""
     gc.set_threshold(50_000, 20, 100)  # the default looks at long-lived objects for a tenth of the CPU
-    try:
-        from uvloop import run
-    except ImportError:
-        run = asyncio.run
+    run: Any = asyncio.run
+    with contextlib.suppress(ImportError):
+        import uvloop
+
+        run = uvloop.run
     run(main)
 
 
