@@ -7,6 +7,7 @@ One process serves everything on loopback. What it is and how to reach it stands
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import gc
 import json
 import os
