@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
+from tools.bench.delivery import Requests
 
 from echelon.api import builtin
 from echelon.api.own import CLUSTER_ENVELOPES, ENVELOPES, EVICTIONS, MEMBER_CLUSTERS, WORKS
@@ -268,6 +269,36 @@ def test_a_restarted_engine_writes_nothing_when_nothing_changed(story):
         await story.fleet.restart_engine()
         await story.w.settle()
         assert story.fleet.manager.performer.write_count == 0
+
+    play(story, scenario)
+
+
+def test_a_change_costs_each_cluster_no_more_requests_than_it_must(story):
+    async def scenario():
+        at_once = {"maxUnavailable": "100%", "unavailablePeriodSeconds": 2}  # nobody is told to wait
+        await story.place(strategy={"rollingUpdate": at_once})
+        await story.holds(story.is_ok)
+        await story.w.settle()
+        requests = Requests(story.w.hub)
+        await story.hub.patch(builtin.CONFIG_MAPS, "app-cm", SPACE, {"data": {"data": "new"}})
+        await story.becomes(observed_index(story), "1")
+        await story.holds(story.is_ok)
+        await story.w.settle()
+        bindings = story.scope.binding.plural
+        per_cluster = {
+            what: count / len(MEMBERS)
+            for what, count in requests.counted.items()
+            if what.split()[-1].split("/")[0] in {bindings, "works", "configmaps", "appliedworks"}
+        }
+        assert per_cluster.pop("bench PATCH configmaps") == 1 / len(MEMBERS)
+        assert per_cluster.pop("bench GET configmaps", 0) >= 0
+        assert per_cluster == {
+            f"engine PATCH {bindings}": 1,
+            f"engine PATCH {bindings}/status": 2,  # the stamp, and how it went
+            "engine PATCH works": 1,
+            "agent on hub PATCH works/status": 1,
+            "agent on member PATCH configmaps": 1,
+        }
 
     play(story, scenario)
 
