@@ -31,7 +31,8 @@ from echelon.rules.select import InvalidSelection, Selected
 from echelon.runtime.controller import Watch, each
 from echelon.runtime.run_metrics import RunMetrics
 
-PLACEMENT, STRATEGY, CLUSTER, RUN = "run-placement", "run-strategy", "binding-cluster", "approval-run"
+# other controllers file the same objects in their own ways: names of indexes say whose they are
+PLACEMENT, STRATEGY, CLUSTER, RUN = "runs: placement", "runs: strategy", "runs: cluster", "runs: run"
 Place = tuple[str | None, str]  # namespace and name
 
 
