@@ -5,6 +5,8 @@ A file is checked by the hub itself (a dry run of its creation) and then planned
 
 from __future__ import annotations
 
+import asyncio
+import contextlib
 import os
 import sys
 from datetime import UTC, datetime, timedelta
@@ -26,6 +28,7 @@ if TYPE_CHECKING:
 REFUSED = 1
 MAX_CHANGES = 60  # lines of changes of one group of clusters; -o json has all
 MAX_NAMES = 20
+KEY_WAIT_S = 2.0  # for the key with which Secrets in history are sealed
 
 
 @click.command()
@@ -148,7 +151,10 @@ async def with_content(hub: Hub, reader: Any, seen: Seen) -> Seen:
         return seen
     cache = Cache(hub.client)
     try:
-        selected = await Selection(cache, hub.client).select(seen.scope, seen.placement)
+        selection = Selection(cache, hub.client)
+        with contextlib.suppress(TimeoutError):  # who may not read the key gets a sentence once it is needed
+            await asyncio.wait_for(cache.synced(), KEY_WAIT_S)
+        selected = await selection.select(seen.scope, seen.placement)
         return replace(seen, resources=selected.manifests)
     except InvalidSelection as error:
         return replace(seen, selection_problem=error.text)
