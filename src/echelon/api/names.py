@@ -58,6 +58,7 @@ ANNOTATION_SPEC_HASH: Final = PREFIX + "spec-hash"  # on applied objects: hash o
 ANNOTATION_LAST_APPLIED: Final = PREFIX + "last-applied-configuration"  # on applied objects
 ANNOTATION_KUBECTL_LAST_APPLIED: Final = "kubectl.kubernetes.io/last-applied-configuration"
 ANNOTATION_DEPLOYMENT_REVISION: Final = "deployment.kubernetes.io/revision"
+ANNOTATION_SEALED: Final = "echelon.dev/sealed"  # on Secrets inside snapshots: how their values are sealed
 ANNOTATION_FLEET_MEMBER_PREFIX: Final = "fleet.azure.com"  # marks members that a guard rail protects further
 
 # --- finalizers ------------------------------------------------------------------------------------------------
@@ -78,6 +79,8 @@ FIELD_MANAGER_MEMBER_CLUSTER: Final = "member-cluster-controller"
 
 # --- fixed names -------------------------------------------------------------------------------------------------
 FLEET_SYSTEM_NAMESPACE: Final = "fleet-system"
+SEAL_KEY_SECRET: Final = "echelon-seal-key"  # in the fleet's own namespace
+SEAL_KEY_TYPE: Final = "echelon.dev/seal-key"
 MEMBER_NAMESPACE_PREFIX: Final = "fleet-member-"
 RESERVED_NAMESPACE_PREFIXES: Final = ("fleet-", "kube-")
 DELETE_STAGE_NAME: Final = PREFIX + "deleteStage"

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import secrets
+
 import msgspec
 
 from echelon.api.scope import SCOPES
@@ -14,9 +16,11 @@ from echelon.controllers.profiles import Profiles
 from echelon.controllers.report_back import ReportsBack
 from echelon.controllers.rollout import Rollouts
 from echelon.controllers.scheduler import Scheduler
+from echelon.controllers.sealing import SealKey
 from echelon.controllers.selection import Selection
 from echelon.controllers.staged import StagedRuns
 from echelon.rules import membership, placements, run_seen, work_generation_seen
+from echelon.rules.sealing import KEY_BYTES
 from echelon.runtime.controller import Controller
 from echelon.runtime.manager import Manager
 from echelon.runtime.run_metrics import RunMetrics
@@ -40,6 +44,7 @@ def hub_controllers(manager: Manager, options: EngineOptions) -> list[Controller
         Membership(cache, options.membership),
         Profiles(cache, options.membership),
         Evictions(cache),
+        SealKey(cache, secrets.token_bytes(KEY_BYTES)),
     ]
     for scope in SCOPES:
         made += [

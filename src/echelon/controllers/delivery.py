@@ -21,6 +21,7 @@ from echelon.api.snapshot import ResourceSnapshot
 from echelon.api.work import Work
 from echelon.client.cache import Cache, Store
 from echelon.client.errors import ApiError, NotFound
+from echelon.controllers.sealing import Seals
 from echelon.rules import work_generation
 from echelon.rules.plan import Plan
 from echelon.rules.work_generation_content import binding_of_work, placement_of, placement_of_work
@@ -45,6 +46,7 @@ class Delivery:
         self._cluster_overrides = cache.store(CLUSTER.override_snapshot)
         self._overrides = cache.store(NAMESPACED.override_snapshot)
         self._members = cache.store(MEMBER_CLUSTERS)
+        self._seals = Seals(cache)
         self._works = cache.store(WORKS)
         # other controllers file the same objects in their own ways: names of indexes say whose they are
         self._works.add_index("delivery: binding", lambda work: (binding_of_work(work),))
@@ -126,6 +128,7 @@ class Delivery:
         placement = placement_of(binding)
         spec = binding.spec
         master = await self._find(self._snapshots, spec.resource_snapshot_name, key.namespace)
+        group = self._snapshots.by("delivery: group", _group_of(master)) if master else ()
         return Seen(
             scope=self.scope,
             binding=binding,
@@ -133,8 +136,8 @@ class Delivery:
             placement=self._placements.get(placement.name, placement.namespace),
             works=works,
             find_work=lambda name: self._works.get(name, namespace),
-            master=master,
-            group=self._snapshots.by("delivery: group", _group_of(master)) if master else (),
+            master=self._seals.opened(master) if master else None,
+            group=[self._seals.opened(snapshot) for snapshot in group],
             cluster_overrides={
                 name: found
                 for name in spec.cluster_resource_override_snapshots

@@ -23,6 +23,7 @@ from echelon.api.scope import Key, Scope
 from echelon.client.base import Client
 from echelon.client.cache import Cache, Store
 from echelon.controllers.kinds import ServedKinds
+from echelon.controllers.sealing import Seals
 from echelon.rules.kinds import Kinds
 from echelon.rules.labels import InvalidSelector, matches
 from echelon.rules.manifest import clean
@@ -68,6 +69,7 @@ class Selection:
     def __init__(self, cache: Cache, client: Client, vetoes: Vetoes | None = None) -> None:
         self.vetoes = vetoes or Vetoes()
         self._cache = cache
+        self._seals = Seals(cache)
         self._served = ServedKinds(cache, client, self._kinds_changed)
         self._followed: dict[Resource, Store] = {}
         self._is_collecting = False  # some placement selects whole namespaces
@@ -105,7 +107,7 @@ class Selection:
         source = _Source(kinds, self._followed, self.vetoes)
         selected: Selected | InvalidSelection
         try:
-            selected = select(placement, source, self.vetoes)
+            selected = Selected(self._seals.sealed(select(placement, source, self.vetoes).manifests))
         except InvalidSelection as error:
             selected = error.with_traceback(None)
         self._register(asker, self._rows(wanted, source))

@@ -127,7 +127,31 @@ def account(name: str, namespace: str, rules: list[dict[str, Any]]) -> list[dict
 
 def hub_account(namespace: str = FLEET_SYSTEM_NAMESPACE) -> list[dict[str, Any]]:
     """Return the hub agent's account and rights."""
-    return account(HUB_AGENT, namespace, hub_rules())
+    return [*account(HUB_AGENT, namespace, hub_rules()), *own_namespace(HUB_AGENT, namespace)]
+
+
+def own_namespace(name: str, namespace: str) -> list[dict[str, Any]]:
+    """Return what an account may do in its own namespace only: make the key that seals Secrets in history."""
+    meta = {
+        "name": name,
+        "namespace": namespace,
+        "labels": {"app.kubernetes.io/name": name, "app.kubernetes.io/part-of": "echelon"},
+    }
+    return [
+        {
+            "apiVersion": f"{RBAC}/v1",
+            "kind": "Role",
+            "metadata": meta,
+            "rules": [rule("", ("secrets",), ("create",))],
+        },
+        {
+            "apiVersion": f"{RBAC}/v1",
+            "kind": "RoleBinding",
+            "metadata": meta,
+            "roleRef": {"apiGroup": RBAC, "kind": "Role", "name": name},
+            "subjects": [{"kind": "ServiceAccount", "name": name, "namespace": namespace}],
+        },
+    ]
 
 
 def member_account(namespace: str = FLEET_SYSTEM_NAMESPACE) -> list[dict[str, Any]]:

@@ -11,6 +11,8 @@ from typing import Any, NamedTuple
 
 import msgspec
 
+from echelon.api.names import SEAL_KEY_TYPE
+
 FLEET_GROUP = "placement.kubernetes-fleet.io"
 CLUSTER_GROUP = "cluster.kubernetes-fleet.io"
 
@@ -194,7 +196,7 @@ class Vetoes(msgspec.Struct, frozen=True, kw_only=True):
             case "", "ServiceAccount":
                 return bool(name != "default")
             case "", "Secret":
-                return bool(manifest.get("type") != "kubernetes.io/service-account-token")
+                return manifest.get("type") not in ("kubernetes.io/service-account-token", SEAL_KEY_TYPE)
             case "", "PersistentVolumeClaim":
                 return not self.workloads_enabled
             case "", "Endpoints":
