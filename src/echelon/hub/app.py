@@ -153,9 +153,13 @@ class Hub:
         if not target.is_resource:
             return self._documents(cluster, target, request)
         kind = cluster.catalog.find(target.group, target.version, target.plural)
+        if kind is None and _is_unserved(cluster, target):
+            return health.page_not_found()
         if kind is None:
             raise no_such_resource()
         if kind.namespaced and not target.namespace and target.name:
+            raise no_such_resource()
+        if not kind.namespaced and target.namespace and target.plural != "namespaces":
             raise no_such_resource()
         call = Call(
             self,
@@ -196,6 +200,12 @@ class Hub:
         elif resource == CRDS:
             self.clusters[event.table.cluster].crd_changed(event)
         self.housekeeping.observe(event)
+
+
+def _is_unserved(cluster: Cluster, target: Target) -> bool:
+    """Say whether a group of custom resources is served, but in other versions."""
+    versions = {kind.version for kind in cluster.catalog.own() if kind.group == target.group}
+    return bool(versions) and target.version not in versions
 
 
 def wanted(target: Target) -> Attributes:

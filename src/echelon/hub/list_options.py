@@ -123,11 +123,19 @@ def list_revision(call: Call, asked: str) -> int:
 
 def page_limit(call: Call) -> int:
     """Return how many objects a page may hold, 0 for all."""
-    text = call.option("limit")
+    return min(max(_number(call, "limit"), 0), MAX_PAGE)
+
+
+def timeout(call: Call) -> int:
+    """Return how many seconds the client wants an answer to take at most, 0 for any."""
+    return _number(call, "timeoutSeconds")
+
+
+def _number(call: Call, option: str) -> int:
+    text = call.option(option)
     if not text:
         return 0
     try:
-        limit = int(text)
+        return int(text)
     except ValueError:
         raise bad_request(f"strconv.ParseInt: parsing {quote(text)}: invalid syntax") from None
-    return min(max(limit, 0), MAX_PAGE)

@@ -15,12 +15,17 @@ import yaml
 
 from echelon.hub.call import Call, Response
 from echelon.hub.kinds import Kind, encode
-from echelon.hub.status import not_acceptable
+from echelon.hub.status import StatusError, not_acceptable
 
 Json = dict[str, Any]
 JSON = "application/json"
 YAML = "application/yaml"
-OFFERED = [JSON, YAML, "application/vnd.kubernetes.protobuf", "application/cbor"]
+PARTIAL, PARTIAL_LIST = "PartialObjectMetadata", "PartialObjectMetadataList"
+OFFERED = [JSON, YAML, "application/vnd.kubernetes.protobuf"]
+NOTHING_OFFERED = "406: Not Acceptable\n\nAvailable representations: " + ", ".join(
+    [*OFFERED, "application/json;stream=watch", "application/vnd.kubernetes.protobuf;stream=watch"]
+)
+SHAPE_VERSIONS = frozenset({("meta.k8s.io", "v1"), ("meta.k8s.io", "v1beta1"), ("", "")})
 
 
 @dataclass(slots=True, frozen=True)
@@ -29,7 +34,7 @@ class Form:
 
     media: str = JSON
     shape: str = ""
-    """"", "Table" or "PartialObjectMetadata"."""
+    """"", "Table", or metadata alone, of one object or of a list."""
     version: str = ""
     group: str = ""
 
@@ -72,23 +77,31 @@ def _form(media: str, params: dict[str, str]) -> Form | None:
     else:
         return None
     shape = params.get("as", "")
-    if shape in {"PartialObjectMetadataList", "PartialObjectMetadata"}:
-        shape = "PartialObjectMetadata"
-    elif shape not in {"", "Table"}:
+    if shape not in {"", "Table", PARTIAL, PARTIAL_LIST}:
         return (
             None
             if shape != "APIGroupDiscoveryList"
             else Form(media, shape, params.get("v", ""), params.get("g", ""))
         )
+    if shape and (params.get("g", ""), params.get("v", "")) not in SHAPE_VERSIONS:
+        return None
     return Form(media, shape, params.get("v", ""), params.get("g", ""))
 
 
 def form_of(call: Call) -> Form:
     """Return the form a call's answer takes."""
-    form = accept(call.request.headers.get("accept", ""))
+    header = call.request.headers.get("accept", "")
+    form = accept(header)
+    if form is None and not _names_a_media(header):
+        raise StatusError(406, "NotAcceptable", NOTHING_OFFERED, {})
     if form is None or form.shape == "APIGroupDiscoveryList":
         raise not_acceptable(OFFERED)
     return form
+
+
+def _names_a_media(header: str) -> bool:
+    """Say whether any part of an Accept header names a media type that is offered, in whatever shape."""
+    return any(_form(part.partition(";")[0].strip().lower(), {}) is not None for part in header.split(","))
 
 
 def render_object(call: Call, stored: bytes, code: int) -> Response:
@@ -113,15 +126,41 @@ def partial(obj: Json) -> Json:
     return {"kind": "PartialObjectMetadata", "apiVersion": "meta.k8s.io/v1", "metadata": obj["metadata"]}
 
 
+class _Dumper(yaml.CSafeDumper):
+    """Writes YAML as Go does: no anchors, double quotes where quotes are needed, blocks for lines."""
+
+    def ignore_aliases(self, data: Any) -> bool:  # noqa: ARG002 - of whatever
+        return True
+
+    def text(self, value: str) -> yaml.ScalarNode:
+        """Write a string."""
+        plain = self.resolve(yaml.ScalarNode, value, (True, False)) == "tag:yaml.org,2002:str"
+        style = "|" if "\n" in value else None if plain else '"'
+        return self.represent_scalar("tag:yaml.org,2002:str", value, style)
+
+
+_Dumper.add_representer(str, _Dumper.text)
+
+
 def document(value: Any, code: int = 200, form: Form = PLAIN) -> Response:
     """Answer with a document that is not stored."""
     if form.media == YAML:
-        return Response(code, yaml.dump(value, Dumper=yaml.CSafeDumper).encode(), YAML)
+        return Response(code, yaml.dump(value, Dumper=_Dumper, allow_unicode=True).encode(), YAML)
     return Response(code, encode(value))
+
+
+def go_package(kind: Kind) -> str:
+    """Name the package of a kind as its server's words do."""
+    if kind.custom:
+        return "unstructured"
+    return kind.group.partition(".")[0] or "core"
 
 
 def list_kind(kind: Kind, form: Form) -> tuple[str, str]:
     """Return apiVersion and kind of a list."""
-    if form.shape == "PartialObjectMetadata":
-        return "meta.k8s.io/v1", "PartialObjectMetadataList"
+    if form.shape == PARTIAL:
+        what = f"you requested {PARTIAL}, but the requested object is a list (*{go_package(kind)}.{kind.list_kind})"
+        raise StatusError(406, "NotAcceptable", what)
+    if form.shape:
+        return "meta.k8s.io/v1", PARTIAL_LIST
     return kind.api_version, kind.list_kind

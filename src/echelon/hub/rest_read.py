@@ -17,6 +17,7 @@ from echelon.hub.list_options import (
     page_limit,
     read_token,
     revision,
+    timeout,
     write_token,
 )
 from echelon.hub.negotiate import Form, document, form_of, list_kind, partial, render_object
@@ -137,6 +138,7 @@ async def list_objects(call: Call) -> Response:
     scope, match = selection(call)
     rev, after, then = snapshot(call)
     limit = page_limit(call)
+    timeout(call)
     entries = select(call.table, scope, match, after, then)
     meta: Json = {"resourceVersion": str(rev)}
     if limit and len(entries) > limit:

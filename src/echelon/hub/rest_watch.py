@@ -16,7 +16,7 @@ import msgspec
 from echelon.hub.call import Call, Response
 from echelon.hub.gotext import quote
 from echelon.hub.kinds import Kind, encode
-from echelon.hub.list_options import check, revision
+from echelon.hub.list_options import check, revision, timeout
 from echelon.hub.negotiate import Form, form_of, partial
 from echelon.hub.rest_read import CHUNK, select, selection
 from echelon.hub.status import bad_request, expired
@@ -47,8 +47,8 @@ async def watch(call: Call) -> Response:
     first: list[bytes] = []
     if initial:
         first = [
-            _shaped("ADDED", call.kind.present(entry.body), call, form)
-            for entry in select(table, scope, match)
+            _shaped("ADDED", call.kind.present(entry.body), call, form, headed=not number)
+            for number, entry in enumerate(select(table, scope, match))
         ]
         if call.flag("sendInitialEvents") and bookmarks:
             first.append(_bookmark(call, form, store.committed, {INITIAL_END: "true"}))
@@ -78,13 +78,7 @@ def _start(call: Call) -> tuple[int | None, bool]:
 
 
 def _timeout(call: Call) -> float:
-    text = call.option("timeoutSeconds")
-    if not text:
-        return MIN_TIMEOUT_S
-    try:
-        seconds = int(text)
-    except ValueError:
-        raise bad_request(f'strconv.ParseInt: parsing "{text}": invalid syntax') from None
+    seconds = timeout(call)
     return float(seconds) if seconds > 0 else MIN_TIMEOUT_S
 
 
@@ -169,16 +163,18 @@ def _frame(type_: str, body: bytes) -> bytes:
     return b'{"type":"' + type_.encode() + b'","object":' + body + b"}\n"
 
 
-def _shaped(type_: str, body: bytes, call: Call, form: Form) -> bytes:
+def _shaped(type_: str, body: bytes, call: Call, form: Form, *, headed: bool = False) -> bytes:
+    """Return one event in the asked form; the first of a stream of tables has their head."""
     if form.plain:
         return _frame(type_, body)
     obj = msgspec.json.decode(body)
     if form.shape == "Table":
         from echelon.hub.tables import table_of  # noqa: PLC0415 - most watches are not tables
 
-        return _frame(
-            type_, encode(table_of(call, [obj], {"resourceVersion": obj["metadata"]["resourceVersion"]}))
-        )
+        shown = table_of(call, [obj], {"resourceVersion": obj["metadata"]["resourceVersion"]})
+        if not headed:
+            shown["columnDefinitions"] = None
+        return _frame(type_, encode(shown))
     return _frame(type_, encode(partial(obj) if form.shape else obj))
 
 
@@ -187,9 +183,9 @@ def _bookmark(call: Call, form: Form, rev: int, annotations: dict[str, str] | No
     if annotations:
         meta["annotations"] = annotations
     obj: Json = {"kind": call.kind.kind, "apiVersion": call.kind.api_version, "metadata": meta}
-    if form.shape == "PartialObjectMetadata":
+    if form.shape and form.shape != "Table":
         obj = partial(obj)
-    elif form.shape == "Table":
+    elif form.shape:
         from echelon.hub.tables import table_of  # noqa: PLC0415 - most watches are not tables
 
         obj = table_of(call, [], meta)

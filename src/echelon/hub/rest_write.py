@@ -120,7 +120,7 @@ async def update(call: Call) -> Response:
                 {
                     "reason": "FieldValueInvalid",
                     "field": "metadata.resourceVersion",
-                    "message": "Invalid value: 0x0: must be specified for an update",
+                    "message": "Invalid value: 0: must be specified for an update",
                 }
             ],
         )
