@@ -11,7 +11,7 @@ from echelon.api.placement import Placement
 from echelon.api.scope import Key, Scope
 from echelon.api.work import Work
 from echelon.client.cache import Cache
-from echelon.client.errors import NotFound
+from echelon.client.errors import ApiError, NotFound
 from echelon.rules import report_back
 from echelon.rules.plan import Plan
 from echelon.rules.report_back import Original, Seen
@@ -72,6 +72,10 @@ class ReportsBack:
     def decide(self, seen: Seen, now: datetime) -> Plan:
         """Apply the rule."""
         return report_back.step(seen, now)
+
+    def explain(self, seen: Seen, error: ApiError, _now: datetime) -> Plan:
+        """Say what the API server has against it (rights, or a status that the hub's version of the kind refuses)."""
+        return report_back.say(seen, f"failed to update status to the target resource: {error}")
 
 
 def _selected(old: Placement, new: Placement) -> bool:

@@ -138,9 +138,7 @@ def step(seen: Seen, _now: datetime) -> Plan:
         return Plan(why="not asked for")
     problem = problem_of(placement)
     if problem:
-        about = ref_of(seen.scope.placement, placement)
-        event = Emit(about=about, reason="StatusNotReportedBack", message=problem, type="Warning")
-        return Plan(events=(event,), why=problem)
+        return say(seen, problem)
     patches: tuple[Action, ...] = tuple(
         Patch(
             ref=ref_of(original.resource, live), body={"status": change}, subresource="status", gone_ok=True
@@ -149,3 +147,10 @@ def step(seen: Seen, _now: datetime) -> Plan:
         if (change := diff_merge(dict(live.get("status") or {}), dict(original.status)))
     )
     return Plan(steps=(patches,) if patches else (), why=f"{len(patches)} of {len(seen.found)} objects")
+
+
+def say(seen: Seen, problem: str) -> Plan:
+    """Tell the placement's author why status is not reported back."""
+    about = ref_of(seen.scope.placement, seen.placement)
+    event = Emit(about=about, reason="StatusNotReportedBack", message=problem, type="Warning")
+    return Plan(events=(event,), why=problem)
