@@ -88,6 +88,7 @@ def hub_rules() -> list[dict[str, Any]]:
         rule("", ("events",), ("create", "patch")),
         rule("coordination.k8s.io", ("leases",), ("create", "get", "update")),
         rule("authorization.k8s.io", ("subjectaccessreviews",), ("create",)),
+        rule("*", ("*/status",), ("patch",)),  # reportBackStrategy: the status of whatever is placed
     ]
 
 
