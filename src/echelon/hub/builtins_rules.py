@@ -457,8 +457,25 @@ def _deployment(found: Found, obj: Json, old: Json | None) -> None:
         )
 
 
+def _policy_binding(found: Found, obj: Json, _old: Json | None) -> None:
+    spec = obj.get("spec") or {}
+    if not spec.get("policyName"):
+        found.required("spec.policyName")
+    actions = spec.get("validationActions") or []
+    if not actions:
+        found.required("spec.validationActions", "at least one validation action is required")
+    if {"Deny", "Warn"} <= set(actions):
+        found.invalid(
+            "spec.validationActions",
+            actions,
+            "must not contain both Deny and Warn (repeating the same validation failure information in the API "
+            "response and headers serves no purpose)",
+        )
+
+
 RULES: dict[str, Rule] = {
     "/configmaps": _config_map,
+    "admissionregistration.k8s.io/validatingadmissionpolicybindings": _policy_binding,
     "apiextensions.k8s.io/customresourcedefinitions": definition,
     "/persistentvolumeclaims": _claim,
     "/pods": _pod,

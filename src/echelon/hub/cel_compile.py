@@ -172,6 +172,10 @@ class Compiler:
 
     def _select(self, node: Node) -> Term:
         path = _dotted(node)
+        known = self.scope.get(path) if path is not None else None
+        if known is not None:
+            slot, declared = known
+            return Term(declared, lambda frame: frame[slot])
         if path is not None and path.split(".", 1)[0] not in self.scope and path in TYPE_NAMES:
             value = TypeValue(TYPE_NAMES[path])
             return Term(TYPE, lambda _frame: value, value)

@@ -65,7 +65,7 @@ def present(operand: Type, get: Eval, name: str) -> Found | str:
 
     def has_key(frame: list[Any]) -> bool:
         value = get(frame)
-        if value.__class__ is not dict:
+        if not isinstance(value, dict):
             raise CelError(NO_OVERLOAD)
         return json_name in value
 
@@ -87,7 +87,7 @@ def _field_of_object(get: Eval, name: str, convert: Convert | None) -> Eval:
 def _field_of_map(get: Eval, name: str) -> Eval:
     def field(frame: list[Any]) -> Any:
         holder = get(frame)
-        if holder.__class__ is not dict:
+        if not isinstance(holder, dict):  # the variables of a policy are a dict that works them out
             raise CelError(NO_OVERLOAD)
         if name not in holder:
             raise CelError(f"no such key: {name}")
