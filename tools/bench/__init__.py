@@ -1,0 +1,1 @@
+"""Benches: one module a subject, run by `./dev bench WHAT`."""
