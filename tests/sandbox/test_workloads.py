@@ -92,13 +92,16 @@ def test_a_stateful_set_starts_one_pod_after_the_other_each_with_a_claim(w):
         store.subscribe(lambda old, new: born.append(new["metadata"]["name"]) if old is None else None)
         await m.make(STATEFUL_SETS, stateful_set(storage={}))
         done = await m.until(STATEFUL_SETS, "web", is_up("apps", "statefulsets"))
+        same = stateful_set(storage={})["spec"]["volumeClaimTemplates"]  # applied again as it was
+        await m.client.patch(STATEFUL_SETS, "web", SPACE, {"spec": {"volumeClaimTemplates": same}})
         assert born == ["web-0", "web-1", "web-2"]
         assert count(done, "readyReplicas") == 3
         claims = await m.all(PERSISTENT_VOLUME_CLAIMS)
         assert {one["metadata"]["name"]: status(one)["phase"] for one in claims} == {
             f"data-web-{n}": "Bound" for n in range(3)
         }
-        assert len((await m.client.list(PERSISTENT_VOLUMES)).items) == 3
+        volumes = (await m.client.list(PERSISTENT_VOLUMES)).items
+        assert [status(one)["phase"] for one in volumes] == ["Bound"] * 3
         pod = await m.get(PODS, "web-1")
         assert pod["metadata"]["labels"]["statefulset.kubernetes.io/pod-name"] == "web-1"
 

@@ -150,7 +150,16 @@ def _binding(obj: Json) -> None:
             subject.pop("apiGroup", None)
 
 
+def _stateful_set(obj: Json) -> None:
+    """Complete claims on every read, or applying a set again would look like a change of its claims."""
+    spec = obj.get("spec")
+    for claim in (spec.get("volumeClaimTemplates") or ()) if isinstance(spec, dict) else ():
+        if isinstance(claim, dict) and not (claim.get("status") or {}).get("phase"):
+            claim["status"] = {**(claim.get("status") or {}), "phase": "Pending"}
+
+
 _DECODED: dict[str, Callable[[Json], None]] = {
+    "apps/statefulsets": _stateful_set,
     "/services": builtins_services.decoded,
     "/replicationcontrollers": _controller,
     "/limitranges": _limit_range,
@@ -192,11 +201,6 @@ def _job_born(_call: Call, obj: Json) -> None:
         **(spec.get("selector") or {}),
         "matchLabels": {f"batch.kubernetes.io/{_UID}": uid},
     }
-
-
-def _stateful_set_born(_call: Call, obj: Json) -> None:
-    for claim in (obj.get("spec") or {}).get("volumeClaimTemplates") or ():
-        claim["status"] = {"phase": "Pending"}
 
 
 def _daemon_set_born(_call: Call, obj: Json) -> None:
@@ -247,7 +251,6 @@ _BORN: dict[str, Callable[[Call, Json], None]] = {
     "/services": builtins_services.born,
     "/nodes": _node_born,
     "/persistentvolumes": _protected("kubernetes.io/pv-protection"),
-    "apps/statefulsets": _stateful_set_born,
     "/persistentvolumeclaims": _protected("kubernetes.io/pvc-protection"),
     "batch/jobs": _job_born,
     "apps/daemonsets": _daemon_set_born,

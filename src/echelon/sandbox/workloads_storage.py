@@ -43,6 +43,7 @@ def step(seen: Seen, _now: datetime) -> Plan:
         Create(resource=PERSISTENT_VOLUMES, body=_volume(claim, volume, seen.storage_class))
     ]
     name = meta(seen.storage_class)["name"]
+    given = Patch(ref=Ref(resource=PERSISTENT_VOLUMES, name=volume), body={}, status={"phase": "Bound"})
     bound = Patch(ref=ref, body={"spec": {"volumeName": volume, "storageClassName": name}})
     new = {
         "phase": "Bound",
@@ -50,7 +51,7 @@ def step(seen: Seen, _now: datetime) -> Plan:
         "capacity": {"storage": _size(claim)},
     }
     return Plan(
-        steps=(tuple(made), (bound,)),
+        steps=(tuple(made), (bound, given)),
         status=StatusWrite(ref=ref, old=status(claim), new={**status(claim), **new}),
         why="binding",
     )
