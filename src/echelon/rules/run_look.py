@@ -19,8 +19,8 @@ from echelon.rules.run_phases import ClusterPhase, Moment, RunPhase, mark, run_p
 from echelon.rules.run_seen import CANNOT_CONTINUE, Abort, Seen
 
 # A cluster takes about 400 bytes of status. Written once per cluster moved, the bytes would grow with the square of
-# the clusters; at most once in this time per cluster, they grow with the clusters alone, at under 0.5 MB a second.
-PACE_PER_CLUSTER = timedelta(milliseconds=1)
+# the clusters; at most once in this time per cluster, they grow with the clusters alone, at about 0.2 MB a second.
+PACE_PER_CLUSTER = timedelta(milliseconds=2)
 MIN_PACED_CLUSTERS = 50  # below, a status is small and people like to see every cluster move
 
 
