@@ -8,6 +8,7 @@ import msgspec
 
 from echelon.hub import access
 from echelon.hub.internal import call_for, replace
+from echelon.hub.label_selector import matches
 
 if TYPE_CHECKING:
     from echelon.hub.app import Hub
@@ -36,20 +37,3 @@ def aggregate(hub: Hub, cluster: Cluster) -> None:
             old = kind.read(entry.body)
             call = call_for(hub, cluster, kind, key, "patch", "clusterrole-aggregation-controller")
             replace(call, old, {**old, "rules": rules}, entry)
-
-
-def matches(selector: Json, labels: dict[str, str]) -> bool:
-    """Say whether a LabelSelector matches labels."""
-    if any(labels.get(key) != value for key, value in (selector.get("matchLabels") or {}).items()):
-        return False
-    return all(_holds(one, labels) for one in selector.get("matchExpressions") or ())
-
-
-def _holds(expression: Json, labels: dict[str, str]) -> bool:
-    key, values = expression.get("key", ""), expression.get("values") or ()
-    operator = expression.get("operator")
-    if operator == "In":
-        return labels.get(key) in values
-    if operator == "NotIn":
-        return key not in labels or labels[key] not in values
-    return (key in labels) == (operator == "Exists")

@@ -14,7 +14,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from echelon.hub import access, builtins, discovery, health, openapi, rest
+from echelon.hub import access, builtins, discovery, health, openapi, policies, rest
 from echelon.hub.access_rules import Attributes
 from echelon.hub.admission import Admission
 from echelon.hub.body import MAX_BODY
@@ -29,6 +29,7 @@ from echelon.hub.impersonate import impersonated
 from echelon.hub.kinds import encode
 from echelon.hub.metrics import Metrics
 from echelon.hub.negotiate import document
+from echelon.hub.policies import PolicyPlugin
 from echelon.hub.route import HUB, Target, route, split_cluster
 from echelon.hub.status import (
     StatusError,
@@ -67,6 +68,7 @@ class Hub:
         self.store = Store()
         self.builtins = builtins.catalog()
         self.admission = Admission()
+        self.admission.plugins.append(PolicyPlugin())
         self.authority: Authority | None = None
         self.tokens = Tokens(self)
         self.pod_log: Callable[[str, dict[str, Any], str], str] = lambda _cluster, _pod, _container: ""
@@ -197,6 +199,8 @@ class Hub:
         resource = event.table.resource
         if resource in access.RESOURCES:
             self.clusters[event.table.cluster].access_changed(event)
+        elif resource in policies.RESOURCES:
+            self.clusters[event.table.cluster].policies_changed()
         elif resource == CRDS:
             self.clusters[event.table.cluster].crd_changed(event)
         self.housekeeping.observe(event)

@@ -13,6 +13,7 @@ import msgspec
 from echelon.hub.access import Access
 from echelon.hub.custom import kinds_of
 from echelon.hub.kinds import Catalog
+from echelon.hub.policies import ClusterPolicies
 from echelon.hub.store import Event
 
 if TYPE_CHECKING:
@@ -24,12 +25,13 @@ CRDS = "apiextensions.k8s.io/customresourcedefinitions"
 class Cluster:
     """One logical cluster of a hub."""
 
-    __slots__ = ("_access", "_catalog", "_custom", "hub", "name", "notes")
+    __slots__ = ("_access", "_catalog", "_custom", "_policies", "hub", "name", "notes")
 
     def __init__(self, hub: Hub, name: str) -> None:
         self.hub = hub
         self.name = name
         self._access: Access | None = None
+        self._policies: ClusterPolicies | None = None
         self._catalog: Catalog | None = None
         self._custom: dict[str, Any] = {}
         self.notes: dict[str, Any] = {}
@@ -51,6 +53,17 @@ class Cluster:
         if self._access is None:
             self._access = Access(self.hub.store, self.name)
         return self._access
+
+    @property
+    def policies(self) -> ClusterPolicies:
+        """Return the admission policies in force here."""
+        if self._policies is None:
+            self._policies = ClusterPolicies(self)
+        return self._policies
+
+    def policies_changed(self) -> None:
+        """Compile the policies again when they are next needed."""
+        self._policies = None
 
     def access_changed(self, event: Event) -> None:
         """Let a role or binding count."""

@@ -11,9 +11,9 @@ from typing import Any
 import msgspec
 
 from echelon.hub import managed
-from echelon.hub.access_aggregate import matches
 from echelon.hub.body import decode_object
 from echelon.hub.call import Call, Response
+from echelon.hub.label_selector import matches
 from echelon.hub.negotiate import document
 from echelon.hub.options import check_types
 from echelon.hub.rest_delete import preconditions, remove

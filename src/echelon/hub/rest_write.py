@@ -11,7 +11,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from echelon.hub import conform, escalation, generation, kind_rules, managed, metadata
+from echelon.hub import conform, escalation, generation, kind_rules, managed, metadata, policies
 from echelon.hub.apply import unchanged
 from echelon.hub.body import decode_object, expect_kind
 from echelon.hub.call import Call, Response
@@ -71,7 +71,7 @@ async def create_object(call: Call, obj: Json, operation: str = "Update") -> Res
     quiet = call.hub.admission.quiet(call)
     if not quiet:
         await call.hub.admission.mutate(call, obj, None)
-    _refuse(call, conform.problems(call, obj, None))
+    _refuse(call, conform.problems(call, obj, None) + _expression_problems(call, obj))
     check = escalation.CHECKS.get(kind.resource)
     if check is not None:
         check(call, obj, None)
@@ -147,7 +147,7 @@ async def change_object(call: Call, change: Change, operation: str = "Update") -
             await call.hub.admission.mutate(call, new, old)
         if unchanged(old, new):
             return await already(call, entry)
-        _refuse(call, conform.problems(call, new, old))
+        _refuse(call, conform.problems(call, new, old) + _expression_problems(call, new))
         check = escalation.CHECKS.get(call.kind.resource)
         if check is not None:
             check(call, new, old)
@@ -279,6 +279,11 @@ def is_finished(meta: Json) -> bool:
 def held_by_spec(call: Call, obj: Json) -> bool:
     """Say whether a namespace still has a finalizer in its spec."""
     return call.kind.resource == "/namespaces" and bool((obj.get("spec") or {}).get("finalizers"))
+
+
+def _expression_problems(call: Call, obj: Json) -> list[Json]:
+    check = policies.PROBLEMS.get(call.kind.resource)
+    return check(call, obj) if check is not None else []
 
 
 def _refuse(call: Call, causes: list[dict[str, str]]) -> None:

@@ -1,0 +1,80 @@
+"""The expressions of an admission policy: compiled once, with the policy's variables written into them.
+
+`variables.x` stands for the expression of x, so it is evaluated only where it is
+used and fails only there, as in Kubernetes.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from echelon.hub.cel_compile import CelCompileError, Compiler, Program
+from echelon.hub.cel_parse import CelSyntaxError, Node, parse
+from echelon.hub.cel_types import DYN
+
+NAMES = ("object", "oldObject", "request", "params", "namespaceObject")
+MAX_NODES = 20_000
+"""Size of an expression with its variables written out: each may use the ones before it twice."""
+
+
+def compile_expression(source: str, variables: Mapping[str, Node]) -> Program:
+    """Compile an expression of a policy; raise CelCompileError with what is wrong."""
+    tree = _parsed(source, variables)
+    compiler = Compiler(dict.fromkeys(NAMES, DYN))
+    term = compiler.term(tree)
+    if compiler.problems:
+        raise CelCompileError(
+            "\n".join(_shown(source, at, text) for at, text in sorted(set(compiler.problems)))
+        )
+    return Program(NAMES, term, compiler.size)
+
+
+def compile_variable(source: str, variables: Mapping[str, Node]) -> Node:
+    """Parse the expression of a variable and check that it compiles."""
+    compile_expression(source, variables)
+    return _parsed(source, variables)
+
+
+def _parsed(source: str, variables: Mapping[str, Node]) -> Node:
+    try:
+        tree = parse(source)
+    except CelSyntaxError as error:
+        raise CelCompileError(_shown(source, error.offset, error.text)) from None
+    budget = [MAX_NODES]
+    return _written_out(tree, variables, source, budget)
+
+
+def _written_out(node: Node, variables: Mapping[str, Node], source: str, budget: list[int]) -> Node:
+    budget[0] -= 1
+    if budget[0] < 0:
+        raise CelCompileError("the expression with its variables written out is too large")
+    if node.kind == "select" and node.items[0].kind == "name" and node.items[0].value == "variables":
+        name = node.value[0]
+        if name not in variables:
+            raise CelCompileError(
+                _shown(source, node.items[0].at + len("variables"), f"undefined field '{name}'")
+            )
+        budget[0] -= _size(variables[name])
+        return variables[name]
+    if not node.items:
+        return node
+    return node._replace(items=tuple(_written_out(item, variables, source, budget) for item in node.items))
+
+
+def _size(node: Node) -> int:
+    return 1 + sum(map(_size, node.items))
+
+
+def _shown(source: str, offset: int, text: str) -> str:
+    offset = min(offset, len(source))
+    before = source[:offset]
+    column = offset - (before.rfind("\n") + 1)
+    end = source.find("\n", offset)
+    line = source[before.rfind("\n") + 1 : end if end >= 0 else len(source)]
+    return f"ERROR: <input>:{before.count(chr(10)) + 1}:{column + 1}: {text}\n | {line}\n | {'.' * column}^"
+
+
+def type_name(program: Program) -> Any:
+    """Return the type an expression has, as messages name it."""
+    return str(program.type)
