@@ -7,8 +7,9 @@ from typing import Any
 
 import yaml
 
+from echelon.install import manifests
 from echelon.install.manifests import hub_definitions, member_definitions
-from echelon.install.policies import policies
+from echelon.install.reading import NEWER_KINDS
 from echelon.install.rights import hub_account, member_account
 from echelon.install.workload import Values, hub_deployment, member_deployment
 
@@ -64,7 +65,13 @@ def hub_rbac() -> str:
 
 def hub_policies() -> str:
     """templates/policies.yaml of the hub chart."""
-    return template(policies(RELEASE))
+    rows = manifests.hub_policies(RELEASE)
+    newer = [row for row in rows if row["kind"] in NEWER_KINDS]
+    older = [row for row in rows if row["kind"] not in NEWER_KINDS]
+    served = (
+        '{{- if .Capabilities.APIVersions.Has "admissionregistration.k8s.io/v1/MutatingAdmissionPolicy" }}'
+    )
+    return f"{template(older)}{served}\n---\n{template(newer)}{{{{- end }}}}\n"
 
 
 def hub_agent() -> str:

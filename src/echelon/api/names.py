@@ -58,6 +58,9 @@ ANNOTATION_SPEC_HASH: Final = PREFIX + "spec-hash"  # on applied objects: hash o
 ANNOTATION_LAST_APPLIED: Final = PREFIX + "last-applied-configuration"  # on applied objects
 ANNOTATION_KUBECTL_LAST_APPLIED: Final = "kubectl.kubernetes.io/last-applied-configuration"
 ANNOTATION_DEPLOYMENT_REVISION: Final = "deployment.kubernetes.io/revision"
+ANNOTATION_REQUESTER: Final = (
+    "echelon.dev/requester"  # who asked for what the spec says; written by the server
+)
 ANNOTATION_SEALED: Final = "echelon.dev/sealed"  # on Secrets inside snapshots: how their values are sealed
 ANNOTATION_FLEET_MEMBER_PREFIX: Final = "fleet.azure.com"  # marks members that a guard rail protects further
 

@@ -7,8 +7,6 @@ from typing import Any
 
 import click
 
-from echelon.api.resource import Resource
-
 FIELD_MANAGER = "echelon-install"
 
 
@@ -106,8 +104,11 @@ def _deliver(
 
 async def _apply(manifests: list[dict[str, Any]], kubeconfig: str | None, context: str | None) -> None:
     """Apply one after the other; our fields are ours, what others set stays."""
+    from echelon.api.registry import resource_of
     from echelon.client import kubeconfig as config
+    from echelon.client.errors import NotFound
     from echelon.client.http import connect
+    from echelon.install.reading import NEWER_KINDS
 
     access = config.load(kubeconfig, context)
     client = connect(access, field_manager=FIELD_MANAGER)
@@ -115,25 +116,18 @@ async def _apply(manifests: list[dict[str, Any]], kubeconfig: str | None, contex
         for manifest in manifests:
             resource = resource_of(manifest)
             meta = manifest["metadata"]
-            await client.patch(
-                resource, meta["name"], meta.get("namespace"), manifest, type="apply", force=True
-            )
-            click.echo(f"{resource.kind} {meta['name']}")
+            try:
+                await client.patch(
+                    resource, meta["name"], meta.get("namespace"), manifest, type="apply", force=True
+                )
+            except NotFound:
+                if resource.kind not in NEWER_KINDS:
+                    raise
+                click.echo(f"{resource.kind} {meta['name']}: left out, this server is too old for it")
+            else:
+                click.echo(f"{resource.kind} {meta['name']}")
     finally:
         await client.close()
     click.echo(
         f"\ninstalled into {access.server}. Next: kubectl -n {manifests[-1]['metadata']['namespace']} get pods"
     )
-
-
-def resource_of(manifest: dict[str, Any]) -> Resource:
-    """Name the resource of one of our own manifests."""
-    from echelon.api.registry import find
-
-    group, _, version = manifest["apiVersion"].rpartition("/")
-    kind = manifest["kind"]
-    known = find(group, kind)
-    plural = (
-        known.plural if known else f"{kind.lower()}s" if not kind.endswith("y") else f"{kind.lower()[:-1]}ies"
-    )
-    return Resource(group, version, plural, kind, "namespace" in manifest["metadata"])

@@ -7,6 +7,7 @@ from typing import Any
 from echelon.api.crds import crds
 from echelon.api.own import APPLIED_WORKS
 from echelon.install.policies import policies
+from echelon.install.reading import reading, requester
 from echelon.install.rights import hub_account, member_account
 from echelon.install.workload import Values, hub_deployment, member_deployment
 
@@ -26,13 +27,18 @@ def member_definitions() -> list[dict[str, Any]]:
     return [crd for crd in crds() if crd["spec"]["names"]["kind"] == APPLIED_WORKS.kind]
 
 
+def hub_policies(namespace: str) -> list[dict[str, Any]]:
+    """Return the admission policies of a hub."""
+    return [*policies(namespace), *reading(), *requester()]
+
+
 def hub_manifests(values: Values) -> list[dict[str, Any]]:
     """Return everything of a hub."""
     return [
         namespace(values.namespace),
         *hub_definitions(),
         *hub_account(values.namespace),
-        *policies(values.namespace),
+        *hub_policies(values.namespace),
         hub_deployment(values),
     ]
 

@@ -1,0 +1,180 @@
+"""Nobody places what he may not read: checked by the API server itself, with the author's own rights.
+
+`authorizer` in an admission policy asks the server's authorizers about whoever makes the request, which is what a
+SubjectAccessReview would ask, without a webhook that could be lost. The check is made when a placement is created and
+when its selectors change; who did that is kept on the placement (`echelon.dev/requester`), by the server from the
+authenticated request, and cannot be written by hand.
+
+What is asked: to `list` each selected kind (or to `get` the object, where a kind is selected only by one name); for a
+namespace to `get` it and, if all of it is placed, to `list` its Secrets and ConfigMaps. A kind's resource is guessed
+the way Kubernetes itself guesses plurals; where that guess is wrong, rights on the guessed name (or on `*`) are asked
+for, so the check errs on the safe side.
+
+Whoever may do everything is asked once. A server limits what a policy may cost: two questions an expression, 28 in
+all. So each question has a variable of its own, and others than those who may do everything can select at most
+MAX_ASKED different kinds and namespaces in one placement.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from echelon.api.names import ANNOTATION_REQUESTER, PLACEMENT_GROUP
+from echelon.install.policies import ADMISSION, on, policy
+
+KINDS = ("clusterresourceplacements", "resourceplacements")
+
+# Noting who asked needs Kubernetes 1.36; without these everything else works.
+NEWER_KINDS = frozenset({"MutatingAdmissionPolicy", "MutatingAdmissionPolicyBinding"})
+MAX_ASKED = 8  # kinds and namespaces: up to three questions each
+_PLURAL = (
+    "({s}.kind == 'Endpoints' ? 'endpoints' : {s}.kind.lowerAscii().endsWith('s') ? {s}.kind.lowerAscii() + 'es'"
+    " : {s}.kind.lowerAscii().endsWith('y')"
+    " ? {s}.kind.lowerAscii().substring(0, {s}.kind.size() - 1) + 'ies' : {s}.kind.lowerAscii() + 's')"
+)
+_IS_NAMESPACE = "({s}.group == '' && {s}.kind == 'Namespace')"
+_HAS_NAME = "(has({s}.name) && {s}.name != '')"
+_KEY = (
+    "(s.group + '/' + s.kind + (s.group == '' && s.kind == 'Namespace' && has(s.name) ? '/' + s.name : ''))"
+)
+_IS_WHOLE = "(!has({s}.selectionScope) || {s}.selectionScope == 'NamespaceWithResources')"
+
+
+def _may(verb: str, group: str, resource: str, namespace: str, name: str = "") -> str:
+    named = f".name({name})" if name else ""
+    return f"authorizer.group({group}).resource({resource}).namespace({namespace}){named}.check('{verb}').allowed()"
+
+
+def _reads(number: int) -> list[dict[str, str]]:
+    """Return two variables: whether the author may read what the n-th different selector selects, and what is in it."""
+    at = f"variables.rest{number}[0]"
+    is_namespace, has_name, is_whole = (
+        text.replace("{s}", at) for text in (_IS_NAMESPACE, _HAS_NAME, _IS_WHOLE)
+    )
+    plural = _PLURAL.replace("{s}", at)
+    listed = _may("list", f"{at}.group", plural, "variables.within")
+    named = _may("get", f"{at}.group", plural, "variables.within", f"{at}.name")
+    is_only = f"variables.rest{number}.filter(s, {_KEY} == {_KEY.replace('s.', at + '.')}).size() == 1"
+    space = _may("get", "''", "'namespaces'", f"{at}.name", f"{at}.name")
+    spaces = _may("list", "''", "'namespaces'", "''")
+    inside = f"({has_name} ? {at}.name : '')"
+    content = " && ".join(_may("list", "''", f"'{kind}'", inside) for kind in ("secrets", "configmaps"))
+    return [
+        {
+            "name": f"read{number}",
+            "expression": f"variables.rest{number}.size() == 0 || ({is_namespace} ? ({has_name} ? {space} : {spaces})"
+            f" : ({listed} || ({has_name} && {is_only} && {named})))",
+        },
+        {
+            "name": f"inside{number}",
+            "expression": f"variables.rest{number}.size() == 0 || !{is_namespace} || !{is_whole} || ({content})",
+        },
+        {  # the selectors of other kinds than the first so far
+            "name": f"rest{number + 1}",
+            "expression": f"variables.rest{number}.size() == 0 ? variables.rest{number}"
+            f" : variables.rest{number}.filter(s, {_KEY} != {_KEY.replace('s.', at + '.')})",
+        },
+    ]
+
+
+def reading() -> list[dict[str, Any]]:
+    """Refuse placements of what their author may not read."""
+    selectors = "object.spec.resourceSelectors"
+    is_namespace = _IS_NAMESPACE.replace("{s}", "s")
+    within = (
+        "has(request.namespace) && request.namespace != '' ? request.namespace"
+        f" : {selectors}.exists(s, {is_namespace} && has(s.selectionScope)"
+        " && s.selectionScope == 'NamespaceWithResourceSelectors')"
+        f" ? {selectors}.filter(s, {is_namespace})[0].name : ''"
+    )
+    everything = _may("*", "'*'", "'*'", "''")
+    answers = " && ".join(f"variables.read{n} && variables.inside{n}" for n in range(MAX_ASKED))
+    message = (
+        "request.userInfo.username + ' may place only what they may read: get or list is missing for one of '"
+        f" + {selectors}.map(s, s.kind).join(', ')"
+        " + (variables.within != '' ? ' in namespace ' + variables.within : '')"
+    )
+    too_many = (
+        f"a placement can select at most {MAX_ASKED} different kinds and namespaces, unless its author may read "
+        "everything: make several placements"
+    )
+    return policy(
+        "echelon-reading",
+        [on(PLACEMENT_GROUP, KINDS, "CREATE", "UPDATE")],
+        [
+            {
+                "expression": f"variables.mayEverything || variables.rest{MAX_ASKED}.size() == 0",
+                "message": too_many,
+                "reason": "Forbidden",
+            },
+            {
+                "expression": f"variables.mayEverything || variables.rest{MAX_ASKED}.size() > 0 || ({answers})",
+                "messageExpression": message,
+                "reason": "Forbidden",
+            },
+        ],
+        matchConditions=[
+            {
+                "name": "selectors-changed",
+                "expression": f"request.operation == 'CREATE' || {selectors} != oldObject.spec.resourceSelectors",
+            }
+        ],
+        variables=[
+            {"name": "within", "expression": within},
+            {"name": "mayEverything", "expression": everything},
+            {"name": "rest0", "expression": selectors},
+            *(variable for number in range(MAX_ASKED) for variable in _reads(number)),
+        ],
+    )
+
+
+_NOTES = "(has(object.metadata.annotations) ? object.metadata.annotations : {})"
+_OLD_NOTES = (
+    "(oldObject != null && has(oldObject.metadata.annotations) ? oldObject.metadata.annotations : {})"
+)
+_ASKED_ANEW = "request.operation == 'CREATE' || object.spec != oldObject.spec"
+
+
+def requester() -> list[dict[str, Any]]:
+    """Note who asked for a placement's spec; nobody writes that by hand."""
+    key = ANNOTATION_REQUESTER
+    kept = f"('{key}' in {_NOTES} ? {_NOTES}['{key}'] : '') == ('{key}' in {_OLD_NOTES} ? {_OLD_NOTES}['{key}'] : '')"
+    patch = (
+        f"{_NOTES}.size() > 0"
+        f" ? [JSONPatch{{op: 'add', path: '/metadata/annotations/' + jsonpatch.escapeKey('{key}'),"
+        " value: request.userInfo.username}]"
+        f" : [JSONPatch{{op: 'add', path: '/metadata/annotations', value: {{'{key}': request.userInfo.username}}}}]"
+    )
+    rules = [on(PLACEMENT_GROUP, KINDS, "CREATE", "UPDATE")]
+    labels = {"app.kubernetes.io/part-of": "echelon"}
+    name = "echelon-requester"
+    return [
+        {
+            "apiVersion": ADMISSION,
+            "kind": "MutatingAdmissionPolicy",
+            "metadata": {"name": name, "labels": labels},
+            "spec": {
+                "failurePolicy": "Fail",
+                "reinvocationPolicy": "IfNeeded",
+                "matchConstraints": {"resourceRules": rules},
+                "matchConditions": [{"name": "asked-anew", "expression": _ASKED_ANEW}],
+                "mutations": [{"patchType": "JSONPatch", "jsonPatch": {"expression": patch}}],
+            },
+        },
+        {
+            "apiVersion": ADMISSION,
+            "kind": "MutatingAdmissionPolicyBinding",
+            "metadata": {"name": f"{name}-binding", "labels": labels},
+            "spec": {"policyName": name},
+        },
+        *policy(
+            "echelon-requester-kept",
+            rules,
+            [
+                {
+                    "expression": f"{_ASKED_ANEW} || {kept}",
+                    "message": f"the annotation {key} is written by the API server only",
+                }
+            ],
+        ),
+    ]
