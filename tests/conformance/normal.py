@@ -77,6 +77,8 @@ class Normaliser:
         if isinstance(value, dict):
             if value.get("reason") == "Invalid":
                 value = _sorted_causes(value)
+            if value.get("kind") == "APIResourceList":  # custom resources come in any order
+                value = {**value, "resources": sorted(value["resources"], key=lambda one: one["name"])}
             normal = {self.text(k): self._walk(sub, k) for k, sub in value.items()}
             if key == "columnDefinitions":
                 normal.pop("description", None)  # prose, which the embedded hub leaves out

@@ -47,7 +47,7 @@ DATE = re.compile(r"\w{3}, \d\d \w{3} \d{4} \d\d:\d\d:\d\d [+-]\d{4}")
 HASH = re.compile(r"-(?=[a-z0-9]*\d)[a-z0-9]{8,10}(-[a-z0-9]{5})?\b")
 TEMPORARY = re.compile(r"\S*(LIVE|MERGED|edit)-\d+(\S*)")
 STAMP = re.compile(r"\t\d{4}-\d\d-\d\d \d\d:\d\d:\d\d\.\d+ [+-]\d{4}")
-KLOG = re.compile(r"([IWEF])\d{4} \d\d:\d\d:\d\d\.\d+ +\d+ (\w+\.go):\d+\]")
+KLOG = re.compile(r"^[IWEF]\d{4} \d\d:\d\d:\d\d\.\d+ .*\n", re.MULTILINE)  # kubectl's own log
 SKEW = re.compile(r"WARNING: version difference between client .*\n")
 
 
@@ -260,7 +260,7 @@ class _Terminal:
         """Returns what kubectl said, normalised."""
         if step.get("only") == "exit":
             return {"exit": done.returncode}
-        out, err = self._normal(done.stdout), self._normal(SKEW.sub("", done.stderr))
+        out, err = self._normal(done.stdout), self._normal(SKEW.sub("", KLOG.sub("", done.stderr)))
         if "head" in step:
             out = "\n".join(out.splitlines()[: step["head"]])
         if "grep" in step:
@@ -274,6 +274,5 @@ class _Terminal:
         text = self._normaliser.text(text.replace(str(self._home), "<home>"))
         text = TEMPORARY.sub(r"<temporary>/\1\2", STAMP.sub("\t<time>", text))
         text = DATE.sub("<time>", SERVER.sub("<server>", text))
-        text = KLOG.sub(r"\1 \2]", text)
         text = HASH.sub("-<hash>", text)
         return PADDING.sub("  ", AGE.sub("<age>", text))
