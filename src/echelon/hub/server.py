@@ -22,6 +22,7 @@ from echelon.hub.call import ANONYMOUS, MASTERS, Request, Response, User
 from echelon.hub.certificates import Authority, user_of
 from echelon.hub.fairness import MAX_WATCHES, Fairness
 from echelon.hub.kubeconfig import write
+from echelon.hub.malloc import keep_buffers
 from echelon.hub.status import StatusError, bad_request, too_large, too_many_requests, unauthorized
 
 MAX_QUERY_FIELDS = 200
@@ -47,6 +48,7 @@ class Server:
 
     async def start(self, tls: ssl.SSLContext | None) -> None:
         """Begin to listen."""
+        keep_buffers()
         loop = asyncio.get_running_loop()
         self._listener = await loop.create_server(self._web, self.host, self.port, ssl=tls, backlog=1024)
         self.port = self._listener.sockets[0].getsockname()[1]
