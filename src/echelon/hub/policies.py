@@ -10,10 +10,12 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import msgspec
 
+from echelon.hub.access_rules import Attributes as Access
 from echelon.hub.call import Call
 from echelon.hub.cel_compile import CelCompileError, Program
 from echelon.hub.cel_values import CelError
 from echelon.hub.label_selector import matches as selector_matches
+from echelon.hub.policy_authorizer import Asker
 from echelon.hub.policy_cel import compile_expression, compile_variable
 from echelon.hub.policy_match import Attributes, constraints_match, could_match, selectors_match
 from echelon.hub.status import StatusError, qualified
@@ -190,6 +192,8 @@ class _Run:
         )
         self.namespace = self._namespace()
         self.request = self._request()
+        wanted = Access(call.verb, kind.group, kind.plural, call.subresource, call.namespace, call.name)
+        self.authorizer = Asker(call.cluster.access, call.request.user, wanted)
 
     def _namespace(self) -> Json | None:
         if not self.call.kind.namespaced:
@@ -245,7 +249,7 @@ class _Run:
             return
         params = self._params(bound) if policy.param_kind else [None]
         for param in params:
-            values = (self.new, self.old, self.request, param, self.namespace)
+            values = (self.new, self.old, self.request, param, self.namespace, self.authorizer)
             if self._wanted(bound, values):
                 for one in policy.checks:
                     self._judge(bound, one, values)

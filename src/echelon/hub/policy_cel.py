@@ -9,11 +9,13 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from echelon.hub.cel_compile import CelCompileError, Compiler, Program
+from echelon.hub.cel_compile import CelCompileError, Program
 from echelon.hub.cel_parse import CelSyntaxError, Node, parse
 from echelon.hub.cel_types import DYN
+from echelon.hub.policy_authorizer import NAME as AUTHORIZER
+from echelon.hub.policy_authorizer import PolicyCompiler
 
-NAMES = ("object", "oldObject", "request", "params", "namespaceObject")
+NAMES = ("object", "oldObject", "request", "params", "namespaceObject", AUTHORIZER)
 MAX_NODES = 20_000
 """Size of an expression with its variables written out: each may use the ones before it twice."""
 
@@ -21,7 +23,7 @@ MAX_NODES = 20_000
 def compile_expression(source: str, variables: Mapping[str, Node]) -> Program:
     """Compile an expression of a policy; raise CelCompileError with what is wrong."""
     tree = _parsed(source, variables)
-    compiler = Compiler(dict.fromkeys(NAMES, DYN))
+    compiler = PolicyCompiler(dict.fromkeys(NAMES, DYN))
     term = compiler.term(tree)
     if compiler.problems:
         raise CelCompileError(
