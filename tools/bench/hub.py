@@ -174,8 +174,8 @@ async def prepare(server: Server) -> str:
                 admin.ask("POST", "/apis/apiextensions.k8s.io/v1/customresourcedefinitions", definition)
             )
         await quietly(admin.ask("POST", "/api/v1/namespaces", {"metadata": {"name": SPACE}}))
-        await quietly(admin.ask("DELETE", MAPS))
-        await quietly(admin.ask("DELETE", PLACEMENTS))
+        await eventually(lambda: admin.ask("DELETE", MAPS))
+        await eventually(lambda: admin.ask("DELETE", PLACEMENTS))
         for number in range(OBJECTS):
             await eventually(lambda number=number: admin.ask("POST", MAPS, config_map(number)))
         for number in range(16):
