@@ -116,8 +116,11 @@ def main() -> None:
     except click.Abort:
         click.echo("interrupted", err=True)
         sys.exit(130)
-    except click.ClickException as error:
+    except click.UsageError as error:
         error.show()
+        sys.exit(error.exit_code)
+    except click.ClickException as error:
+        click.echo(f"error: {error.format_message()}", err=True)
         sys.exit(error.exit_code)
     except BrokenPipeError:
         sys.exit(0)
