@@ -363,6 +363,42 @@ def test_applicable_overrides_are_shown_once_the_rollout_has_started(scope):
     assert desk.total()["Overridden"] == ("True", "OverriddenSucceeded")
 
 
+def details(count, fields):
+    row = {
+        "version": "v1",
+        "kind": "ConfigMap",
+        "observationTime": "2026-03-01T12:00:00Z",
+        "targetClusterObservedGeneration": 1,
+        "firstDriftedObservedTime": "2026-03-01T12:00:00Z",
+        "observedDrifts": [{"path": f"/data/{n}", "valueInMember": "x" * 50} for n in range(fields)],
+    }
+    return [{**row, "name": f"app-{number}"} for number in range(count)]
+
+
+@pytest.mark.parametrize(
+    ("clusters", "count", "fields", "kept", "is_worded"),
+    [(3, 100, 2, 100, True), (20, 100, 20, 100, True), (100, 100, 5, 10, True), (1000, 0, 0, 0, False)],
+)
+def test_a_status_is_never_too_big_to_be_stored(clusters, count, fields, kept, is_worded):
+    names = [f"a-member-with-quite-a-long-name-{number:04}" for number in range(clusters)]
+    desk = Desk(CLUSTER)
+    desk.look()
+    desk.schedule(*names)
+    drifted = details(count, fields)
+    for name in names:
+        desk.bind(name, *CONDITIONS, driftedPlacements=drifted)
+    for binding in desk.store.objects.values():
+        for said in (binding.get("status") or {}).get("conditions", ()):
+            said["message"] = f"a sentence of the usual length about {said['type']} on this cluster, in words"
+    desk.look()
+    status = desk.placement.status
+    assert len(msgspec.json.encode(status)) < 1_250_000
+    assert {len(entry.drifted_placements) for entry in status.placement_statuses} == {kept}
+    assert len(status.placement_statuses) == clusters
+    assert bool(status.placement_statuses[0].conditions[1].message) == is_worded
+    assert desk.total()["Available"] == ("True", "ResourceAvailable")
+
+
 # --- controlled from outside -----------------------------------------------------------------------------------------
 def external(scope, versions=2):
     desk = Desk(scope)

@@ -23,6 +23,7 @@ from echelon.rules import membership, placements, run_seen, work_generation_seen
 from echelon.rules.sealing import KEY_BYTES
 from echelon.runtime.controller import Controller
 from echelon.runtime.manager import Manager
+from echelon.runtime.placement_metrics import PlacementMetrics
 from echelon.runtime.run_metrics import RunMetrics
 
 
@@ -40,6 +41,7 @@ def hub_controllers(manager: Manager, options: EngineOptions) -> list[Controller
     cache = manager.cache
     selection = Selection(cache, manager.client)
     metrics = RunMetrics(manager.telemetry.registry, manager.clock)
+    placement_metrics = PlacementMetrics(manager.telemetry.registry, manager.clock)
     made: list[Controller] = [
         Membership(cache, options.membership),
         Profiles(cache, options.membership),
@@ -48,7 +50,7 @@ def hub_controllers(manager: Manager, options: EngineOptions) -> list[Controller
     ]
     for scope in SCOPES:
         made += [
-            Placements(cache, selection, scope, options.placements),
+            Placements(cache, selection, scope, options.placements, metrics=placement_metrics),
             Scheduler(cache, scope),
             Rollouts(cache, scope),
             Overrides(cache, scope),

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
 from datetime import datetime
+from functools import partial
 from typing import Any
 
 from echelon.api.binding import Binding
@@ -22,6 +23,7 @@ from echelon.rules.placements import copy_namespace
 from echelon.rules.plan import Plan
 from echelon.rules.select import InvalidSelection, Selected
 from echelon.runtime.controller import Watch, each
+from echelon.runtime.placement_metrics import PlacementMetrics
 
 BY_PLACEMENT = "placement"
 BY_COPY_NAMESPACE = "copy-namespace"
@@ -50,6 +52,8 @@ class Placements:
         selection: Selection,
         scope: Scope,
         options: placements.Options | None = None,
+        *,
+        metrics: PlacementMetrics | None = None,
     ) -> None:
         self.name = f"placement-{scope.name.lower()}"
         self.scope = scope
@@ -57,6 +61,8 @@ class Placements:
         self._selection = selection
         self._placements = cache.store(scope.placement)
         self._placements.add_index(BY_COPY_NAMESPACE, self._copy_namespace)
+        if metrics is not None:
+            self._placements.subscribe(partial(metrics.sees, scope))
         self._made = [
             cache.store(resource)
             for resource in (scope.policy_snapshot, scope.resource_snapshot, scope.binding)

@@ -30,6 +30,7 @@ from echelon.api.names import (
     RolloutType,
 )
 from echelon.api.placement import (
+    MAX_DETAILS,
     ClusterPlacementStatus,
     Placement,
     PlacementStatus,
@@ -37,127 +38,29 @@ from echelon.api.placement import (
 )
 from echelon.api.scope import Scope
 from echelon.api.snapshot import ClusterDecision, PolicySnapshot, ResourceSnapshot
+from echelon.rules.placement_words import (
+    APPLIED,
+    APPLYING,
+    AVAILABLE,
+    BLOCKED,
+    DIFF_REPORTED,
+    EXTERNAL_REASON,
+    NO_OVERRIDE,
+    OVERRIDDEN,
+    PENDING,
+    REPORTING,
+    ROLLOUT_STARTED,
+    SCHEDULED,
+    SUMMED,
+    Said,
+)
 from echelon.rules.schedule import wanted_count
 from echelon.rules.select import identify
 from echelon.rules.snapshot_index import resource_index
 from echelon.rules.snapshots import content_of
 
-SCHEDULED = PlacementCondition.SCHEDULED
-ROLLOUT_STARTED = PlacementCondition.ROLLOUT_STARTED
-OVERRIDDEN = PlacementCondition.OVERRIDDEN
-APPLIED = PlacementCondition.APPLIED
-AVAILABLE = PlacementCondition.AVAILABLE
-DIFF_REPORTED = PlacementCondition.DIFF_REPORTED
-
-_APPLYING = (ROLLOUT_STARTED, OVERRIDDEN, PlacementCondition.WORK_SYNCHRONIZED, APPLIED, AVAILABLE)
-_REPORTING = (*_APPLYING[:3], DIFF_REPORTED)
-
-EXTERNAL_REASON = "RolloutControlledByExternalController"
-
-
-class Said(NamedTuple):
-    """A reason and its words; `{n}` is a number of clusters."""
-
-    reason: str
-    message: str
-
-
-# What is said of one cluster while its binding says nothing (current) yet.
-_PENDING: Mapping[str, Said] = {
-    ROLLOUT_STARTED: Said(
-        "RolloutStartedUnknown",
-        "In the process of deciding whether to roll out some version of the resources or not",
-    ),
-    OVERRIDDEN: Said(
-        "OverriddenPending",
-        "In the process of overriding the selected resources if there is any override defined",
-    ),
-    PlacementCondition.WORK_SYNCHRONIZED: Said(
-        "WorkSynchronizedUnknown",
-        "In the process of creating or updating the work object(s) in the hub cluster",
-    ),
-    APPLIED: Said("ApplyPending", "In the process of applying the resources on the member cluster"),
-    AVAILABLE: Said("ResourceAvailableUnknown", "The availability of the selected resources is unknown yet "),
-    DIFF_REPORTED: Said(
-        "DiffReportingPending", "Diff reporting has just started; its status is not yet to be known"
-    ),
-}
-_BLOCKED = Said("RolloutNotStartedYet", "The rollout is being blocked by the rollout strategy")
-
-# What is said of the whole placement: Unknown, False, True.
-_SUMMED: Mapping[str, Mapping[str, Said]] = {
-    ROLLOUT_STARTED: {
-        UNKNOWN: Said(
-            "RolloutStartedUnknown",
-            "There are still {n} cluster(s) in the process of deciding whether to roll out the latest "
-            "resources or not",
-        ),
-        FALSE: Said(
-            "RolloutNotStartedYet", "The rollout is being blocked by the rollout strategy in {n} cluster(s)"
-        ),
-        TRUE: Said("RolloutStarted", "All {n} cluster(s) start rolling out the latest resource"),
-    },
-    OVERRIDDEN: {
-        UNKNOWN: Said(
-            "OverriddenPending",
-            "There are still {n} cluster(s) in the process of overriding the selected resources if there is "
-            "any override defined",
-        ),
-        FALSE: Said("OverriddenFailed", "Failed to override resources in {n} cluster(s)"),
-        TRUE: Said(
-            "OverriddenSucceeded", "The selected resources are successfully overridden in {n} cluster(s)"
-        ),
-    },
-    PlacementCondition.WORK_SYNCHRONIZED: {
-        UNKNOWN: Said(
-            "WorkSynchronizedUnknown",
-            "There are still {n} cluster(s) in the process of creating or updating the work object(s) in the "
-            "hub cluster",
-        ),
-        FALSE: Said(
-            "WorkNotSynchronizedYet",
-            "There are {n} cluster(s) which have not finished creating or updating work(s) yet",
-        ),
-        TRUE: Said(
-            "WorkSynchronized",
-            "Work(s) are successfully created or updated in {n} target cluster(s)' namespaces",
-        ),
-    },
-    APPLIED: {
-        UNKNOWN: Said(
-            "ApplyPending",
-            "There are still {n} cluster(s) in the process of applying the resources on the member cluster",
-        ),
-        FALSE: Said(
-            "ApplyFailed",
-            "Failed to apply resources to {n} cluster(s), please check the `failedPlacements` status",
-        ),
-        TRUE: Said("ApplySucceeded", "The selected resources are successfully applied to {n} cluster(s)"),
-    },
-    AVAILABLE: {
-        UNKNOWN: Said(
-            "ResourceAvailableUnknown",
-            "There are still {n} cluster(s) in the process of checking the availability of the selected "
-            "resources",
-        ),
-        FALSE: Said(
-            "ResourceNotAvailableYet", "The selected resources in {n} cluster(s) are still not available yet"
-        ),
-        TRUE: Said("ResourceAvailable", "The selected resources in {n} cluster(s) are available now"),
-    },
-    DIFF_REPORTED: {
-        UNKNOWN: Said(
-            "DiffReportingPending",
-            "There are still {n} cluster(s) in the process of checking for configuration differences",
-        ),
-        FALSE: Said(
-            "DiffReportingIncompleteOrFailed",
-            "Diff reporting in {n} clusters is still in progress or has failed",
-        ),
-        TRUE: Said("DiffReportingCompleted", "Diff reporting in {n} cluster(s) has been completed"),
-    },
-}
-_NO_OVERRIDE = Said("NoOverrideSpecified", "No override rules are configured for the selected resources")
+MAX_STATUS_BYTES = 1_200_000  # an API server stores objects of up to 1.5 MiB
+_SHORTER = (MAX_DETAILS, 10, 1, 0)  # details a cluster, tried one after the other
 
 
 class Version(msgspec.Struct, frozen=True):
@@ -184,13 +87,26 @@ def stations(placement: Placement) -> tuple[PlacementCondition, ...]:
     """Return the conditions that a cluster passes, in order."""
     strategy = placement.spec.strategy
     applying = strategy.apply_strategy if strategy else None
-    return _REPORTING if applying is not None and applying.type == ApplyType.REPORT_DIFF else _APPLYING
+    return REPORTING if applying is not None and applying.type == ApplyType.REPORT_DIFF else APPLYING
 
 
 def is_external(placement: Placement) -> bool:
     """Whether rollouts of the placement are left to runs."""
     strategy = placement.spec.strategy
     return strategy is not None and strategy.type == RolloutType.EXTERNAL
+
+
+def standing(scope: Scope, placement: Placement) -> tuple[str, str, str, str]:
+    """Return where a placement stands: its generation, and the first condition that is not True for it."""
+    generation = placement.metadata.generation
+    conditions = placement.status.conditions if placement.status else ()
+    for type_ in (SCHEDULED, *stations(placement)):
+        found = find_condition(conditions, scope.condition_prefix + type_)
+        if found is None or found.observed_generation != generation:
+            return str(generation), scope.condition_prefix + type_, "nil", "nil"
+        if found.status != TRUE:
+            return str(generation), found.type, found.status, found.reason
+    return str(generation), "Completed", TRUE, "Completed"
 
 
 def status_of(view: View) -> PlacementStatus:
@@ -212,7 +128,38 @@ def status_of(view: View) -> PlacementStatus:
     synced = find_condition(old.conditions, view.scope.condition_prefix + PlacementCondition.STATUS_SYNCED)
     kept = (synced,) if synced else ()
     wanted = [scheduled, *summed, *kept]
-    return msgspec.structs.replace(status, conditions=restate(old.conditions, wanted, view.now))
+    return _bounded(msgspec.structs.replace(status, conditions=restate(old.conditions, wanted, view.now)))
+
+
+def _bounded(status: PlacementStatus) -> PlacementStatus:
+    """Shorten what clusters report until the status can be stored; the bindings keep all of it."""
+    for kept in _SHORTER:
+        if len(msgspec.json.encode(status)) <= MAX_STATUS_BYTES:
+            return status
+        status = msgspec.structs.replace(
+            status, placement_statuses=tuple(_shortened(entry, kept) for entry in status.placement_statuses)
+        )
+    return status
+
+
+def _shortened(entry: ClusterPlacementStatus, kept: int) -> ClusterPlacementStatus:
+    """Keep so many failed, drifted and different objects, without their fields; with none, no words of what is True."""
+    conditions = entry.conditions
+    if not kept:
+        conditions = tuple(
+            msgspec.structs.replace(said, message="") if said.status == TRUE else said for said in conditions
+        )
+    return msgspec.structs.replace(
+        entry,
+        conditions=conditions,
+        failed_placements=entry.failed_placements[:kept],
+        drifted_placements=tuple(
+            msgspec.structs.replace(row, observed_drifts=()) for row in entry.drifted_placements[:kept]
+        ),
+        diffed_placements=tuple(
+            msgspec.structs.replace(row, observed_diffs=()) for row in entry.diffed_placements[:kept]
+        ),
+    )
 
 
 def restate(old: Conditions, wanted: Sequence[Condition], now: datetime) -> Conditions:
@@ -322,7 +269,7 @@ def _cluster(
 def _walk(view: View, binding: Binding | None) -> list[Condition]:
     """Return the stations a cluster has passed, and the one where it is."""
     if binding is None:
-        return [_condition(view, ROLLOUT_STARTED, UNKNOWN, _PENDING[ROLLOUT_STARTED])]
+        return [_condition(view, ROLLOUT_STARTED, UNKNOWN, PENDING[ROLLOUT_STARTED])]
     conditions = binding.status.conditions if binding.status else ()
     current = {
         said.type: said for said in conditions if said.observed_generation == binding.metadata.generation
@@ -330,13 +277,13 @@ def _walk(view: View, binding: Binding | None) -> list[Condition]:
     if view.version is not None and binding.spec.resource_snapshot_name != view.version.name:
         started = current.get(ROLLOUT_STARTED)
         if started is not None and started.status == FALSE:
-            return [_condition(view, ROLLOUT_STARTED, FALSE, _BLOCKED)]
-        return [_condition(view, ROLLOUT_STARTED, UNKNOWN, _PENDING[ROLLOUT_STARTED])]
+            return [_condition(view, ROLLOUT_STARTED, FALSE, BLOCKED)]
+        return [_condition(view, ROLLOUT_STARTED, UNKNOWN, PENDING[ROLLOUT_STARTED])]
     passed: list[Condition] = []
     for type_ in stations(view.placement):
         found = current.get(type_)
         if found is None or found.status == UNKNOWN:
-            passed.append(_condition(view, type_, UNKNOWN, _PENDING[type_]))
+            passed.append(_condition(view, type_, UNKNOWN, PENDING[type_]))
             break
         said = Said(found.reason, found.message)
         passed.append(_condition(view, type_, found.status, said))
@@ -424,9 +371,9 @@ def _totals(view: View, clusters: Sequence[ClusterPlacementStatus]) -> list[Cond
             found = find_condition(entry.conditions, type_)
             counts[found.status if found else UNKNOWN] += 1
         outcome = UNKNOWN if counts[UNKNOWN] else FALSE if counts[FALSE] else TRUE
-        said = _SUMMED[type_][outcome]
+        said = SUMMED[type_][outcome]
         if type_ == OVERRIDDEN and outcome == TRUE and not _has_overrides(clusters):
-            said = _NO_OVERRIDE
+            said = NO_OVERRIDE
         words = Said(said.reason, said.message.format(n=counts[outcome]))
         summed.append(_condition(view, view.scope.condition_prefix + type_, outcome, words))
         if outcome != TRUE:
