@@ -3,11 +3,14 @@
 Looking a kind up is all that happens here; the rows are in `own.py` and `builtin.py`.
 """
 
+from collections.abc import Mapping
+from typing import Any
+
 from echelon.api.builtin import BUILT_IN
 from echelon.api.own import OWN
 from echelon.api.resource import Resource
 
-__all__ = ["ALL", "BUILT_IN", "OWN", "Resource", "find", "find_by_name", "find_by_plural"]
+__all__ = ["ALL", "BUILT_IN", "OWN", "Resource", "find", "find_by_name", "find_by_plural", "resource_of"]
 
 ALL: tuple[Resource, ...] = OWN + BUILT_IN
 
@@ -32,3 +35,13 @@ def find_by_plural(group: str, plural: str) -> Resource | None:
 def find_by_name(word: str) -> Resource | None:
     """Find a kind by what people type: plural, singular, short name or plural.group, in any case."""
     return _BY_WORD.get(word.lower())
+
+
+def resource_of(manifest: Mapping[str, Any]) -> Resource:
+    """Name the resource of a manifest; of a kind unknown here the plural is guessed the way most kinds are named."""
+    group, _, version = manifest["apiVersion"].rpartition("/")
+    kind = manifest["kind"]
+    known = find(group, kind)
+    word = kind.lower()
+    plural = known.plural if known else f"{word[:-1]}ies" if word.endswith("y") else f"{word}s"
+    return Resource(group, version, plural, kind, "namespace" in manifest["metadata"])

@@ -119,10 +119,10 @@ class Story:
 
     async def apply(self, manifest: Mapping[str, Any]) -> None:
         """Apply a manifest the way kubectl apply --server-side does."""
-        from echelon.cli.install import resource_of
+        from echelon.api.registry import resource_of
 
         meta = manifest["metadata"]
-        resource = resource_of(dict(manifest))
+        resource = resource_of(manifest)
         await self.hub.client.patch(
             resource, meta["name"], meta.get("namespace"), manifest, type="apply", force=True
         )

@@ -37,6 +37,7 @@ from echelon.api.names import (
     member_role_binding,
 )
 from echelon.api.own import INTERNAL_MEMBER_CLUSTERS, MEMBER_CLUSTERS, WORKS
+from echelon.api.resource import Resource
 from echelon.rules.plan import Action, Create, Delete, Emit, Patch, Plan, Ref, StatusWrite, ref_of
 
 MAX_MEMBER_CONDITIONS = (
@@ -102,9 +103,10 @@ def _join(seen: Seen, now: datetime) -> Plan:
     steps: list[tuple[Action, ...]] = []
     if meta:
         steps.append((Patch(ref=ref, body=meta),))
-    namespace_first = [action for action in children if _is_namespace(action)]
-    rest = [action for action in children if not _is_namespace(action)]
-    steps += [tuple(group) for group in (namespace_first, rest) if group]
+    # what the others stand on comes first: the namespace, then the role (a server refuses to bind one that is missing)
+    order = ((builtin.NAMESPACES,), (builtin.ROLES, INTERNAL_MEMBER_CLUSTERS), (builtin.ROLE_BINDINGS,))
+    groups = [tuple(action for action in children if _resource(action) in kinds) for kinds in order]
+    steps += [group for group in groups if group]
     old = member.status or MemberClusterStatus()
     new, wake_at = _mirror(seen, old, now)
     ready = _condition(
@@ -144,11 +146,10 @@ def _metadata_patch(member: MemberCluster) -> dict[str, Any]:
     return {"metadata": meta} if meta else {}
 
 
-def _is_namespace(action: Action) -> bool:
-    resource = (
-        action.ref.resource if isinstance(action, Patch | Delete) else getattr(action, "resource", None)
-    )
-    return resource == builtin.NAMESPACES
+def _resource(action: Action) -> Resource | None:
+    if isinstance(action, Create):
+        return action.resource
+    return action.ref.resource if isinstance(action, Patch | Delete) else None
 
 
 def _children(seen: Seen) -> tuple[list[Action], list[Emit]]:

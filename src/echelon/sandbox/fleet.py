@@ -10,7 +10,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import re
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Mapping
 from random import Random
 from typing import Any
 
@@ -18,20 +18,22 @@ import msgspec
 import structlog
 
 from echelon.agent.agent import Agent
-from echelon.api.builtin import CUSTOM_RESOURCE_DEFINITIONS, NAMESPACES
 from echelon.api.cluster import MemberCluster
 from echelon.api.conditions import find_condition
 from echelon.api.crds import crd, crds
 from echelon.api.meta import TRUE
 from echelon.api.names import FLEET_SYSTEM_NAMESPACE, MemberCondition
 from echelon.api.own import APPLIED_WORKS, MEMBER_CLUSTERS
+from echelon.api.registry import resource_of
 from echelon.client.base import Client
 from echelon.client.errors import AlreadyExists, ApiError, NotFound, Unreachable
 from echelon.client.faults import Link
 from echelon.controllers.all import EngineOptions, hub_controllers
 from echelon.hub import local
 from echelon.hub.app import Hub
-from echelon.hub.call import ADMIN, MASTERS, User
+from echelon.hub.call import ADMIN, User
+from echelon.install.manifests import namespace
+from echelon.install.rights import HUB_AGENT, hub_account
 from echelon.runtime.clock import Clock, WallClock
 from echelon.runtime.manager import Manager
 from echelon.sandbox.images import log_of
@@ -43,7 +45,11 @@ SIMULATED = "sandbox.echelon.dev/simulated"  # "true" on the MemberClusters this
 LINK = "sandbox.echelon.dev/link"  # "cut", or a delay each way such as "200ms" or "2s"
 WORKLOADS = "sandbox.echelon.dev/workloads"  # "broken": nothing starts any more
 MAX_DELAY_S = 60.0
-ENGINE = User("echelon:hub-agent", (MASTERS, "system:authenticated"))
+# The engine acts as the service account that an installation gives it, with exactly its rights.
+ENGINE = User(
+    f"system:serviceaccount:{FLEET_SYSTEM_NAMESPACE}:{HUB_AGENT}",
+    ("system:serviceaccounts", f"system:serviceaccounts:{FLEET_SYSTEM_NAMESPACE}", "system:authenticated"),
+)
 
 _DELAY = re.compile(r"^(\d+(?:\.\d+)?)(ms|s)$")
 
@@ -85,19 +91,26 @@ def member_manifest(name: str, labels: Mapping[str, str] | None = None) -> dict[
     }
 
 
-async def install(client: Client, definitions: Iterable[Mapping[str, Any]]) -> None:
-    """Make sure custom resource definitions are there, as they are now."""
-    for wanted in definitions:
-        name = wanted["metadata"]["name"]
-        try:
-            held = await client.get(CUSTOM_RESOURCE_DEFINITIONS, name)
-        except NotFound:
-            await client.create(CUSTOM_RESOURCE_DEFINITIONS, wanted)
-            continue
-        if held["metadata"].get("annotations", {}) != wanted["metadata"].get("annotations", {}) or any(
-            held["spec"].get(key) != value for key, value in wanted["spec"].items() if key != "conversion"
-        ):
-            await client.patch(CUSTOM_RESOURCE_DEFINITIONS, name, None, {"spec": wanted["spec"]})
+async def ensure(client: Client, wanted: Mapping[str, Any]) -> None:
+    """Make sure an object is there and says what it should; what else stands in it stays."""
+    resource, meta = resource_of(wanted), wanted["metadata"]
+    try:
+        held = await client.get(resource, meta["name"], meta.get("namespace"))
+    except NotFound:
+        await client.create(resource, wanted, meta.get("namespace"))
+        return
+    said = {key: value for key, value in wanted.items() if key not in {"apiVersion", "kind", "metadata"}}
+    if any(not holds(held.get(key), value) for key, value in said.items()):
+        await client.patch(resource, meta["name"], meta.get("namespace"), said)
+
+
+def holds(held: Any, wanted: Any) -> bool:
+    """Tell whether an object has everything that is wanted; defaults the server filled in do not matter."""
+    if isinstance(wanted, Mapping):
+        return isinstance(held, Mapping) and all(holds(held.get(key), value) for key, value in wanted.items())
+    if isinstance(wanted, list):
+        return isinstance(held, list) and len(held) == len(wanted) and all(map(holds, held, wanted))
+    return bool(held == wanted)
 
 
 class Member:
@@ -118,7 +131,7 @@ class Member:
 
     async def start(self) -> None:
         """Start the cluster, then the agent in it."""
-        await install(self.client, [crd(APPLIED_WORKS)])
+        await ensure(self.client, crd(APPLIED_WORKS))
         await self.workloads.start()
         self._works = True
         await self.agent.start()
@@ -172,12 +185,8 @@ class Fleet:
 
     async def start(self, members: Mapping[str, Mapping[str, str]]) -> None:
         """Start the engine and the members the hub knows; `members` (with labels) are added if they are new."""
-        await install(self.client, crds())
-        with contextlib.suppress(AlreadyExists):
-            await self.client.create(
-                NAMESPACES,
-                {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": FLEET_SYSTEM_NAMESPACE}},
-            )
+        for manifest in (namespace(FLEET_SYSTEM_NAMESPACE), *crds(), *hub_account()):
+            await ensure(self.client, manifest)
         for name, labels in members.items():
             with contextlib.suppress(AlreadyExists):
                 await self.client.create(MEMBER_CLUSTERS, member_manifest(name, labels))
