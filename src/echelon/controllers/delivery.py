@@ -23,6 +23,7 @@ from echelon.client.cache import Cache, Store
 from echelon.client.errors import ApiError, NotFound
 from echelon.controllers.sealing import Seals
 from echelon.rules import work_generation
+from echelon.rules.binding_status import WRITTEN_AT
 from echelon.rules.plan import Plan
 from echelon.rules.work_generation_content import binding_of_work, placement_of, placement_of_work
 from echelon.rules.work_generation_seen import Options, Seen
@@ -87,7 +88,7 @@ class Delivery:
         if new is None:  # its name is free again: a binding that came after may be waiting for it
             cluster = (work.namespace or "").removeprefix(member_namespace(""))
             return [key, *self._keys("placement on cluster", (cluster, placement_of_work(work)))]
-        return () if old is not None and _is_same_to_us(old, new) else (key,)
+        return () if _is_same_to_us(old, new) else (key,)
 
     def _of_member(self, old: MemberCluster | None, new: MemberCluster | None) -> Iterable[Key]:
         if old is not None and new is not None and old.metadata.labels == new.metadata.labels:
@@ -198,12 +199,17 @@ def _report_back(placement: Placement) -> Any:
     return strategy.report_back_strategy if strategy else None
 
 
-def _is_same_to_us(old: Work, new: Work) -> bool:
-    """Whether two looks at a Work differ only in what does not matter here (finalizers, who manages what)."""
+def _is_same_to_us(old: Work | None, new: Work) -> bool:
+    """Whether a Work says nothing new: what changed is our own doing, its finalizers, or who manages what."""
+    if old is None:
+        return new.status is None
+    if old.status != new.status or old.metadata.deletion_timestamp != new.metadata.deletion_timestamp:
+        return False
+    before, after = old.metadata.annotations, new.metadata.annotations
+    if before.get(WRITTEN_AT) != after.get(WRITTEN_AT):
+        return True
     return (
         old.metadata.generation == new.metadata.generation
-        and old.metadata.deletion_timestamp == new.metadata.deletion_timestamp
         and old.metadata.labels == new.metadata.labels
-        and old.metadata.annotations == new.metadata.annotations
-        and old.status == new.status
+        and before == after
     )
