@@ -39,6 +39,7 @@ def test_a_deployment_gets_its_pods_and_they_get_ready(w):
             "Progressing": ("True", "NewReplicaSetAvailable"),
         }
         assert status(done)["readyReplicas"] == 3
+        assert done["metadata"]["generation"] == 1
         pods = await m.pods()
         assert len(pods) == 3
         for pod in pods:

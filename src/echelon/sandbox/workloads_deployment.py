@@ -204,7 +204,8 @@ def _remember(owner: Obj, revision: int) -> list[Action]:
     if revision_of(owner) == revision:
         return []
     body = {"metadata": {"annotations": {REVISION: str(revision)}}}
-    return [Patch(ref=_unversioned(DEPLOYMENTS, owner), body=body)]
+    # Through the status: an annotation of a Deployment would otherwise count as a new generation.
+    return [Patch(ref=_unversioned(DEPLOYMENTS, owner), body=body, subresource="status")]
 
 
 def _number(owner: Obj, new: Obj, old: Sequence[Obj]) -> list[Action]:
