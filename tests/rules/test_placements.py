@@ -399,6 +399,39 @@ def test_a_status_is_never_too_big_to_be_stored(clusters, count, fields, kept, i
     assert desk.total()["Available"] == ("True", "ResourceAvailable")
 
 
+def test_a_big_status_is_written_at_a_pace_but_news_at_once():
+    names = [f"c{number:03}" for number in range(100)]
+    desk = Desk(CLUSTER)
+    desk.look()
+    desk.schedule(*names)
+    for name in names:
+        desk.bind(name, "RolloutStarted")
+    desk.look()
+
+    def plan(since_s):
+        seen = msgspec.structs.replace(desk.seen(), written_at=NOW - timedelta(seconds=since_s))
+        return step(seen, NOW)
+
+    desk.bind("c000", "RolloutStarted", "Overridden")
+    assert plan(0.1).status is None
+    assert plan(0.1).wake_at == NOW + timedelta(seconds=0.4)
+    assert plan(0.6).status is not None
+    for name in names:
+        desk.bind(name, "RolloutStarted", "Overridden")
+    assert plan(0.1).status is not None, "one more station is news"
+    assert [event.reason for event in plan(0.1).events] == ["PlacementOverriddenSucceeded"]
+
+
+def test_a_small_status_is_written_whenever_it_changes():
+    desk = Desk(CLUSTER)
+    desk.look()
+    desk.schedule("c1", "c2")
+    desk.look()
+    desk.bind("c1", "RolloutStarted")
+    seen = msgspec.structs.replace(desk.seen(), written_at=NOW)
+    assert step(seen, NOW).status is not None
+
+
 # --- controlled from outside -----------------------------------------------------------------------------------------
 def external(scope, versions=2):
     desk = Desk(scope)

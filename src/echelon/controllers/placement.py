@@ -61,6 +61,9 @@ class Placements:
         self._selection = selection
         self._placements = cache.store(scope.placement)
         self._placements.add_index(BY_COPY_NAMESPACE, self._copy_namespace)
+        self._written: dict[
+            Key, datetime
+        ] = {}  # when a status was last written, to pace the writes of big ones
         if metrics is not None:
             self._placements.subscribe(partial(metrics.sees, scope))
         self._made = [
@@ -99,6 +102,7 @@ class Placements:
         placement: Placement | None = self._placements.get(key.name, key.namespace)
         if placement is None:
             self._selection.forget(self.scope, key)
+            self._written.pop(key, None)
             return None
         selected: Selected | None = None
         problem = ""
@@ -120,12 +124,16 @@ class Placements:
             problem=problem,
             copy=self._copies.get(key.name, namespace) if namespace and self._copies else None,
             has_copy_namespace=bool(namespace) and self._is_there(namespace),
+            written_at=self._written.get(key),
             options=self.options,
         )
 
     def decide(self, seen: placements.Seen, now: datetime) -> Plan:
         """Apply the rule."""
-        return placements.step(seen, now)
+        plan = placements.step(seen, now)
+        if plan.status is not None:
+            self._written[self.scope.key(seen.placement.name, seen.placement.namespace)] = now
+        return plan
 
     def _is_there(self, namespace: str | None) -> bool:
         found = self._namespaces.get(namespace or "")

@@ -13,7 +13,8 @@ Never picks a cluster, never touches a binding.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from datetime import datetime
+from datetime import datetime, timedelta
+from typing import Any
 
 import msgspec
 
@@ -74,6 +75,11 @@ _CLEANED = (
 )
 
 
+UNPACED_CLUSTERS = 20  # a status of so few is small enough to be written whenever it changes
+PACE_PER_CLUSTER = timedelta(milliseconds=5)  # between two writes
+MAX_PACE = timedelta(seconds=5)
+
+
 class Options(msgspec.Struct, frozen=True, kw_only=True):
     """What the operator of the hub agent may set."""
 
@@ -92,6 +98,7 @@ class Seen(msgspec.Struct, frozen=True, kw_only=True):
     problem: str = ""  # why nothing can be selected: the author's error
     copy: PlacementStatusCopy | None = None
     has_copy_namespace: bool = False
+    written_at: datetime | None = None  # when this process last wrote the status: only a matter of pace
     options: Options = Options()
 
 
@@ -103,17 +110,24 @@ def step(seen: Seen, now: datetime) -> Plan:
     # the scheduler's too: its own write would run into ours
     held = with_finalizer(seen.scope.placement, placement, FINALIZER_CRP_CLEANUP, FINALIZER_SCHEDULER_CLEANUP)
     steps: list[tuple[Action, ...]] = [(held,)] if held else []
+    copying: list[tuple[Action, ...]] = []
     wake_at = None
     moved = _moved_namespace(seen)
     if moved:
         status = _refused(seen, moved, now)
     elif seen.selected is None:
         status = _refused(seen, f"The resource selectors are invalid: {seen.problem}", now)
-        status = _with_copy(seen, status, steps, now)
+        status = _with_copy(seen, status, copying, now)
     else:
         status, wake_at = _look(seen, seen.selected, steps, now)
-        status = _with_copy(seen, status, steps, now)
+        status = _with_copy(seen, status, copying, now)
     write = None
+    held_until = _held_until(seen, status, now)
+    if held_until is not None:
+        wake_at = min(wake_at or held_until, held_until)
+        status = placement.status or status
+    else:
+        steps += copying
     if status != placement.status:
         ref = ref_of(seen.scope.placement, placement)
         write = StatusWrite(ref=ref, old=placement.status, new=status)
@@ -122,6 +136,25 @@ def step(seen: Seen, now: datetime) -> Plan:
     return Plan(
         steps=tuple(steps), status=write, events=_events(seen, status), wake_at=wake_at, why="looked at it"
     )
+
+
+def _held_until(seen: Seen, status: PlacementStatus, now: datetime) -> datetime | None:
+    """Return until when a status that only moves on is held back; None when it is to be written now.
+
+    The status of many clusters is big and changes with each of them: writing all of it each time would cost the
+    square of their number. News about the whole placement is never held back.
+    """
+    old, count = seen.placement.status, len(status.placement_statuses)
+    if old is None or seen.written_at is None or count <= UNPACED_CLUSTERS or status == old:
+        return None
+    until = seen.written_at + min(count * PACE_PER_CLUSTER, MAX_PACE)
+    return until if now < until and _headline(old) == _headline(status) else None
+
+
+def _headline(status: PlacementStatus) -> tuple[Any, ...]:
+    """What people wait for: everything but the clusters one by one, and the counts in messages."""
+    said = [(c.type, c.status, c.reason, c.observed_generation) for c in status.conditions]
+    return said, status.observed_resource_index, status.selected_resources, len(status.placement_statuses)
 
 
 def _look(
