@@ -6,6 +6,7 @@ Signatures (stable):
   `spec.stages[0].bar`), unknown fields of `metadata` included.
 - `apply_defaults(schema, obj) -> None`: in place; drops nulls that count as absent first.
 - `validate(schema, obj, old=None) -> list[Cause]`: all causes, worded as kube-apiserver words them.
+- `validate_status(schema, obj, old) -> list[Cause]`: the same for a write to the status subresource.
 
 What it must never do: copy objects deeply (85 us for 3 KB), or know about HTTP.
 """
@@ -32,6 +33,7 @@ __all__ = [
     "prune_metadata",
     "prune_part",
     "validate",
+    "validate_status",
 ]
 
 _UNCHECKED = Cause(
@@ -47,13 +49,28 @@ def validate(schema: Schema, obj: JSON, old: JSON = None) -> list[Cause]:
     was = MISSING if old is None else old
     if is_ok(schema, obj):
         return check(schema, obj, was) if schema.programs is not False else []
-    causes = explain(schema, obj, was)
+    return _with_rules(schema, obj, was, explain(schema, obj, was))
+
+
+def validate_status(schema: Schema, obj: JSON, old: JSON) -> list[Cause]:
+    """Return why a write to the status subresource may not be stored: its schema is asked about status alone."""
+    if is_ok(schema, obj):
+        return check(schema, obj, old) if schema.programs is not False else []
+    part = schema.properties.get("status")
+    causes: list[Cause] = []
+    if part is not None and "status" in obj:
+        causes = explain(part, obj["status"], old.get("status", MISSING), "status")
+    return _with_rules(schema, obj, old, causes)
+
+
+def _with_rules(schema: Schema, obj: JSON, old: JSON, causes: list[Cause]) -> list[Cause]:
+    """Add what OpenAPI cannot say: embedded resources, keys of lists, and rules if types allow to run them."""
     causes += embedded_causes(schema, obj)
-    if old is None or not list_causes(schema, old):
+    if old is MISSING or not list_causes(schema, old):
         causes += list_causes(schema, obj)
     if rules_of(schema) is not None:
         if any(cause.reason in BLOCKING for cause in causes):
             causes.append(_UNCHECKED)
         else:
-            causes += check(schema, obj, was)
+            causes += check(schema, obj, old)
     return causes
