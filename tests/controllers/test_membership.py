@@ -7,10 +7,21 @@ import pytest
 from echelon.agent.heartbeat import Heartbeat
 from echelon.api import builtin
 from echelon.api.conditions import find_condition
-from echelon.api.own import INTERNAL_MEMBER_CLUSTERS, MEMBER_CLUSTERS, WORKS
-from echelon.client.errors import Forbidden, NotFound
+from echelon.api.own import (
+    BINDINGS,
+    ENVELOPES,
+    INTERNAL_MEMBER_CLUSTERS,
+    MEMBER_CLUSTERS,
+    OVERRIDES,
+    PLACEMENTS,
+    RESOURCE_SNAPSHOTS,
+    RUNS,
+    WORKS,
+)
+from echelon.client.errors import Forbidden, Invalid, NotFound
 from echelon.controllers.membership import Membership
 from echelon.hub.call import User
+from echelon.rules import membership
 from tests.world import member_cluster, world
 
 
@@ -221,6 +232,139 @@ def test_a_dead_agent_is_waited_for_and_then_left_behind(w):
         await asyncio.sleep(2 * 60)
         with pytest.raises(NotFound):
             await get(w, "m1")
+        await w.stop()
+
+    w.run(scenario())
+
+
+def agents_reporting(*agents):
+    at = {"lastTransitionTime": "2026-01-01T00:00:00Z", "reason": "R", "message": ""}
+    return {
+        "status": {
+            "agentStatus": [
+                {
+                    "type": kind,
+                    "conditions": [{"type": "Joined", "status": joined, **at}],
+                    "lastReceivedHeartbeat": "2026-01-01T00:00:00Z",
+                }
+                for kind, joined in agents
+            ]
+        }
+    }
+
+
+def test_a5_with_networking_agents_expected_a_member_has_joined_once_all_three_have(w):
+    async def scenario():
+        await w.install()
+        options = membership.Options(
+            agents=("MemberAgent", "MultiClusterServiceAgent", "ServiceExportImportAgent")
+        )
+        await w.start(lambda manager: [Membership(manager.cache, options)])
+        await w.client().create(MEMBER_CLUSTERS, member_cluster("m1"))
+        await w.settle()
+
+        async def joined(*agents):
+            said = agents_reporting(*agents)
+            await w.client().patch(
+                INTERNAL_MEMBER_CLUSTERS, "m1", "fleet-member-m1", said, subresource="status"
+            )
+            await w.settle()
+            found = await condition(w, "m1", "Joined")
+            return found.status, found.reason
+
+        unknown = ("Unknown", "MemberClusterJoinStateUnknown")
+        first, second, third = options.agents
+        assert await joined((first, "True")) == unknown
+        assert await joined((first, "True"), (second, "True")) == unknown
+        assert await joined((first, "True"), (second, "True"), (third, "Unknown")) == unknown
+        assert await joined((first, "True"), (second, "True"), (third, "True")) == (
+            "True",
+            "MemberClusterJoined",
+        )
+        assert await joined((first, "False"), (second, "True"), (third, "True")) == unknown
+        assert (await condition(w, "m1", "Joined")).message == ("Member agents are not in a consistent state")
+        await w.stop()
+
+    w.run(scenario())
+
+
+@pytest.mark.parametrize("name", ["m" * 64, "-m1", "m1-", "m_1", "M1"])
+def test_a6_names_that_are_no_labels_are_refused_by_the_api(w, name):
+    async def scenario():
+        await fleet(w, agents=False)
+        with pytest.raises(Invalid) as refused:
+            await w.client().create(MEMBER_CLUSTERS, member_cluster(name))
+        if len(name) > 63:
+            assert "metadata.name max length is 63" in str(refused.value)
+        await w.stop()
+
+    w.run(scenario())
+
+
+@pytest.mark.parametrize("name", ["m" * 63, "1m", "m1", "a.b"])
+def test_a6_names_of_letters_digits_and_dashes_are_accepted(w, name):
+    async def scenario():
+        await fleet(w, agents=False)
+        await w.client().create(MEMBER_CLUSTERS, member_cluster(name))
+        await w.stop()
+
+    w.run(scenario())
+
+
+MAY = [
+    ("list", WORKS, ""),
+    ("patch", WORKS, ""),
+    ("patch", WORKS, "status"),
+    ("get", INTERNAL_MEMBER_CLUSTERS, ""),
+    ("patch", INTERNAL_MEMBER_CLUSTERS, "status"),
+    ("create", builtin.EVENTS, ""),
+    ("update", builtin.LEASES, ""),
+]
+MAY_NOT = [
+    ("create", WORKS, ""),
+    ("delete", WORKS, ""),
+    ("patch", INTERNAL_MEMBER_CLUSTERS, ""),
+    ("create", INTERNAL_MEMBER_CLUSTERS, ""),
+    ("list", builtin.SECRETS, ""),
+    ("create", builtin.CONFIG_MAPS, ""),
+    ("get", builtin.ROLES, ""),
+    *(
+        (verb, resource, "")
+        for resource in (BINDINGS, RESOURCE_SNAPSHOTS, PLACEMENTS, ENVELOPES, RUNS, OVERRIDES)
+        for verb in ("get", "list", "create", "update", "patch", "delete")
+    ),
+]
+
+
+async def may(w, user, verb, resource, subresource, namespace):
+    asked = {
+        "verb": verb,
+        "group": resource.group,
+        "resource": resource.plural,
+        "subresource": subresource,
+        "namespace": namespace,
+    }
+    body = {
+        "apiVersion": "authorization.k8s.io/v1",
+        "kind": "SelfSubjectAccessReview",
+        "spec": {"resourceAttributes": {key: value for key, value in asked.items() if value}},
+    }
+    answer = await w.client(user).create(builtin.SELF_SUBJECT_ACCESS_REVIEWS, body)
+    return answer["status"]["allowed"]
+
+
+def test_h15_a_member_may_do_its_work_in_its_own_namespace_and_nothing_else_anywhere(w):
+    async def scenario():
+        await fleet(w, "m1", "m2", agents=False)
+        await w.settle()
+        agent = User("agent:m1", ("system:authenticated",))
+        for verb, resource, subresource in MAY:
+            assert await may(w, agent, verb, resource, subresource, "fleet-member-m1"), (verb, resource)
+            assert not await may(w, agent, verb, resource, subresource, "fleet-member-m2"), (verb, resource)
+            assert not await may(w, agent, verb, resource, subresource, ""), (verb, resource)
+        for verb, resource, subresource in MAY_NOT:
+            assert not await may(w, agent, verb, resource, subresource, "fleet-member-m1"), (verb, resource)
+        assert not await may(w, agent, "get", MEMBER_CLUSTERS, "", "")
         await w.stop()
 
     w.run(scenario())
