@@ -197,10 +197,6 @@ def placements() -> list[dict[str, Any]]:
                 "message": f"{policy_prefix}cluster names must be unique for policy type PickFixed",
             },
             {
-                "expression": f"{kind} != 'PickN' || has(object.spec.policy.numberOfClusters)",
-                "message": f"{policy_prefix}number of cluster cannot be nil for policy type PickN",
-            },
-            {
                 "expression": "!has(object.spec.strategy) || !has(object.spec.strategy.type)"
                 " || object.spec.strategy.type != 'External' || !has(object.spec.strategy.rollingUpdate)",
                 "message": f"{strategy_prefix}rollingUpdateConifg is not valid for ExternalRollout strategy type",

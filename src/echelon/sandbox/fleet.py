@@ -33,6 +33,7 @@ from echelon.hub import local
 from echelon.hub.app import Hub
 from echelon.hub.call import ADMIN, User
 from echelon.install.manifests import namespace
+from echelon.install.policies import policies
 from echelon.install.rights import HUB_AGENT, hub_account
 from echelon.runtime.clock import Clock, WallClock
 from echelon.runtime.manager import Manager
@@ -185,7 +186,7 @@ class Fleet:
 
     async def start(self, members: Mapping[str, Mapping[str, str]]) -> None:
         """Start the engine and the members the hub knows; `members` (with labels) are added if they are new."""
-        for manifest in (namespace(FLEET_SYSTEM_NAMESPACE), *crds(), *hub_account()):
+        for manifest in (namespace(FLEET_SYSTEM_NAMESPACE), *crds(), *hub_account(), *policies()):
             await ensure(self.client, manifest)
         for name, labels in members.items():
             with contextlib.suppress(AlreadyExists):
