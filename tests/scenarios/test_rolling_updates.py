@@ -5,7 +5,7 @@ import itertools
 
 import pytest
 
-from echelon.api.builtin import CONFIG_MAPS, DEPLOYMENTS, JOBS
+from echelon.api.builtin import CONFIG_MAPS, DAEMON_SETS, DEPLOYMENTS, JOBS, STATEFUL_SETS
 from echelon.api.scope import SCOPES
 from echelon.rules.rolling import UNTRACKABLE
 from tests.rules.fleet_b import pick_fixed
@@ -39,6 +39,8 @@ def workload(resource, image):
         "spec": {"containers": [{"name": "web", "image": image}]},
     }
     spec = {"selector": {"matchLabels": labels}, "template": template}
+    if resource is STATEFUL_SETS:
+        spec["serviceName"] = "web"
     return {
         "apiVersion": resource.api_version,
         "kind": resource.kind,
@@ -58,7 +60,7 @@ async def image(place, resource, image):
     await place.hub.patch(resource, "web", "work", body)
 
 
-@pytest.mark.parametrize("resource", [DEPLOYMENTS], ids=lambda kind: kind.kind)
+@pytest.mark.parametrize("resource", [DEPLOYMENTS, DAEMON_SETS, STATEFUL_SETS], ids=lambda kind: kind.kind)
 def test_a_bad_version_stops_at_the_first_cluster_and_a_good_one_repairs_it_83(place, resource):
     async def scenario():
         await place.hub.create(resource, workload(resource, GOOD), "work")
