@@ -54,9 +54,9 @@ def test_the_tree_of_the_documentation(scope):
     assert lines[1].startswith("snapshot 0→1 · 230/1000 done · ETA ")
     assert lines[1].endswith(" plus 1 approval")
     assert lines[2:] == [
-        "├─ ✓ canary   30/30  ████████████████ 12m   after: ✓ wait 1h",
+        "├─ ✓ canary   30/30  ████████████████ 12m  after: ✓ wait 1h",
         "├─ ✓ europe 200/200  ████████████████ 12m",
-        "└─ ⏸ world    0/770  ░░░░░░░░░░░░░░░░       77 at a time",
+        "└─ ⏸ world    0/770  ░░░░░░░░░░░░░░░░      77 at a time",
         f'   └─ ⏸ before: approval → echelon approve web-v7/world{option} -m "why"',
     ]
 

@@ -8,12 +8,14 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import os
+import re
 import sys
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
 HIDE, SHOW = "\x1b[?25l", "\x1b[?25h"
 CLEAR_LINE, CLEAR_BELOW = "\x1b[K", "\x1b[J"
+_PIECES = re.compile(rb"\x1b[\[O][0-9;]*[A-Za-z~]|.", re.DOTALL)
 _ARROWS = {b"\x1b[A": "up", b"\x1b[B": "down", b"\x1bOA": "up", b"\x1bOB": "down"}
 
 
@@ -112,6 +114,16 @@ class _Keys:
         termios.tcsetattr(self._fd, termios.TCSADRAIN, self._before)
 
     def _read(self) -> None:
-        typed = os.read(self._fd, 16)
-        if typed:
-            self._on_key(_ARROWS.get(typed) or typed[:1].decode("ascii", "replace"))
+        for key in keys_of(os.read(self._fd, 256)):
+            self._on_key(key)
+
+
+def keys_of(typed: bytes) -> list[str]:
+    """Tell single keys apart in what was typed; an arrow is one key, other escape sequences are none."""
+    keys = []
+    for piece in _PIECES.findall(typed):
+        if piece in _ARROWS:
+            keys.append(_ARROWS[piece])
+        elif len(piece) == 1:
+            keys.append(piece.decode("ascii", "replace"))
+    return keys

@@ -97,10 +97,11 @@ def tree(view: RunView, look: Look) -> list[Line]:
     names = max((len(stage.name) for stage in view.stages), default=0)
     counts = max((len(_count(stage)) for stage in view.stages), default=0)
     signs = max((len(symbol(stage.state, look).text) for stage in view.stages), default=1)
+    times = max((len(_took(view, stage)) for stage in view.stages), default=0)
     for index, stage in enumerate(view.stages):
         is_last = index == len(view.stages) - 1
         heading = Span("└─ " if is_last else "├─ ", "dim")
-        lines.append((heading, *_stage(view, stage, look, Columns(signs, names, counts))))
+        lines.append((heading, *_stage(view, stage, look, Columns(signs, names, counts, times))))
         inner = [*_tasks(view, stage, look), *_clusters(view, stage, look)]
         for position, line in enumerate(inner):
             branch = "└─ " if position == len(inner) - 1 else "├─ "
@@ -114,6 +115,7 @@ class Columns(NamedTuple):
     sign: int
     name: int
     figures: int
+    took: int
 
 
 def _title(view: RunView, look: Look) -> Line:
@@ -165,19 +167,18 @@ def _stage(view: RunView, stage: StageView, look: Look, columns: Columns) -> Lin
     ]
     if stage.state != "pending" or stage.is_delete is False:
         spans.append(Span("  " + bar(stage.done, stage.total, look), sign.style))
-    took = _took(view, stage)
-    spans.append(Span(f" {took:<5}"))
+    spans.append(Span(f" {_took(view, stage):<{columns.took}}"))
     if stage.state in {"updating", "pending", "waiting"} and stage.done < stage.total and not stage.is_delete:
-        spans.append(Span(f" {stage.at_a_time} at a time", "dim"))
+        spans.append(Span(f"  {stage.at_a_time} at a time", "dim"))
     for task in (*stage.before, *stage.after):
         if task.state == "done":
             spans += [
-                Span(f" {task.side}: ", "dim"),
+                Span(f"  {task.side}: ", "dim"),
                 symbol("done", look),
                 Span(f" {_task_words(task)}", "dim"),
             ]
         elif task.state == "pending":
-            spans.append(Span(f" {task.side}: {_task_words(task)}", "dim"))
+            spans.append(Span(f"  {task.side}: {_task_words(task)}", "dim"))
     return tuple(spans)
 
 
