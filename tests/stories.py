@@ -15,6 +15,7 @@ from typing import Any
 
 from echelon.api.builtin import CONFIG_MAPS, NAMESPACES
 from echelon.api.own import MEMBER_CLUSTERS
+from echelon.api.placement import ClusterPlacementStatus
 from echelon.api.resource import Resource
 from echelon.api.scope import CLUSTER, NAMESPACED, Scope
 from echelon.client.errors import NotFound
@@ -156,8 +157,10 @@ class Story:
         }
 
     async def entry(self, member: str) -> Any:
+        """Return what the placement says about a member; nothing while it says nothing."""
         _, status = await self.status()
-        return next(entry for entry in status.placement_statuses if entry.cluster_name == member)
+        entries = status.placement_statuses if status else ()
+        return next((entry for entry in entries if entry.cluster_name == member), ClusterPlacementStatus())
 
     async def on(
         self, member: str, kind: Resource = CONFIG_MAPS, name: str = "app-cm"
