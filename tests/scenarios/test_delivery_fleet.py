@@ -155,7 +155,7 @@ def test_e3_what_is_not_available_inside_an_envelope_is_listed_with_it(wide):
             },
         }
         stateful = workload("StatefulSet", "db", serviceName="db", volumeClaimTemplates=[claim])
-        await wrap(wide, workload("Deployment", "web"), stateful)
+        await wrap(wide, workload("Deployment", "web"), workload("DaemonSet", "agent"), stateful)
         await wide.place()
         await wide.becomes(wide.whole, first(WHOLE_FINE, "Available", ("False", "ResourceNotAvailableYet")))
         for member in MEMBERS:
