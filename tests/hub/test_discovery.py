@@ -46,7 +46,8 @@ APPLE = {
 
 async def ask(hub, path, accept="application/json", **headers):
     response = await hub.handle(Request("GET", path, {}, {"accept": accept, **headers}, b"", ADMIN))
-    return response, json.loads(response.body) if response.body else None
+    is_json = response.body and response.content_type.startswith("application/json")
+    return response, json.loads(response.body) if is_json else None
 
 
 @pytest.mark.parametrize("path", ["/apis", "/apis/apps", "/api/v1", "/apis/apps/v1", "/apis/autoscaling"])

@@ -136,8 +136,10 @@ def decode_object(call: Call) -> dict[str, Any]:
         raise _unrecognized(call, error.message) from None
     if value is None and not call.kind.custom:
         value = {}
-    if value is None:
-        raise _unrecognized(call, "Object 'Kind' is missing in 'null'")
+    if value is None or (call.kind.custom and isinstance(value, dict) and not value.get("kind")):
+        raise _unrecognized(
+            call, f"Object 'Kind' is missing in '{call.request.body.decode(errors='replace')}'"
+        )
     if not isinstance(value, dict):
         raise _unrecognized(
             call,
@@ -159,7 +161,22 @@ def _unrecognized(call: Call, why: str) -> StatusError:
     return bad_request(f"{what}: {why} ({seen})")
 
 
-def expect_kind(obj: dict[str, Any], api_version: str, kind: str) -> None:
+def expect_kind(call: Call, obj: dict[str, Any]) -> None:
+    """Check an object against its path, in the words that its kind's decoder has."""
+    kind = call.kind
+    given_version, given_kind = obj.get("apiVersion") or kind.api_version, obj.get("kind") or kind.kind
+    if kind.custom or (given_version, given_kind) == (kind.api_version, kind.kind):
+        expect_kind_as(obj, kind.api_version, kind.kind)
+        return
+    group, _, version = str(given_version).rpartition("/")
+    why = f'no kind "{given_kind}" is registered for version "{given_version}" in scheme "pkg/runtime/scheme.go:111"'
+    if call.cluster.catalog.of_kind(group, version, str(given_kind)) is not None:
+        package = kind.group.partition(".")[0] or "core"
+        why = f"converting ({version}.{given_kind}) to ({package}.{kind.kind}): unknown conversion"
+    raise bad_request(f'{given_kind} in version "{version}" cannot be handled as a {kind.kind}: {why}')
+
+
+def expect_kind_as(obj: dict[str, Any], api_version: str, kind: str) -> None:
     """Check an object against the apiVersion and kind expected at its path; absent ones are filled in."""
     given_version = obj.get("apiVersion") or api_version
     given_kind = obj.get("kind") or kind

@@ -9,8 +9,11 @@ from __future__ import annotations
 
 from typing import Any
 
+import msgspec
+
 from echelon.hub import builtins_computed, builtins_decode, builtins_rules, metadata, schema
 from echelon.hub.call import Call
+from echelon.hub.duplicates import doubled_fields
 from echelon.hub.gotext import quote
 from echelon.hub.kinds import encode
 from echelon.hub.status import StatusError, bad_request
@@ -28,7 +31,7 @@ def shape(call: Call, obj: Json) -> None:
         raise bad_request(
             f'fieldValidation: Unsupported value: "{mode}": supported values: "Ignore", "Strict", "Warn"'
         )
-    patched = encode(dict(sorted(obj.items()))) if mode == "Strict" and call.verb == "patch" else b""
+    patched = _as_patched(call, obj) if mode == "Strict" and call.verb == "patch" else b""
     _meta, unknown = metadata.shape(obj)
     kind, compiled = call.kind, call.kind.schema
     if compiled is not None:
@@ -40,8 +43,18 @@ def shape(call: Call, obj: Json) -> None:
         schema.apply_defaults(compiled, obj)
         if kind.definition:
             builtins_computed.decoded(kind, obj)
-    if unknown:
-        _report(call, mode, [f'unknown field "{path}"' for path in unknown], patched)
+    found = [f'unknown field "{path}"' for path in unknown]
+    if mode != "Ignore" and call.verb in {"create", "update"} and call.request.body[:1] == b"{":
+        found += [f'duplicate field "{path}"' for path in doubled_fields(call.request.body)]
+    if found:
+        _report(call, mode, found, patched)
+
+
+def _as_patched(call: Call, obj: Json) -> bytes:
+    """Print a patched object as the server does: of custom resources every map is sorted."""
+    if call.kind.custom:
+        return msgspec.json.encode(obj, order="sorted")
+    return encode(dict(sorted(obj.items())))
 
 
 def _report(call: Call, mode: str, found: list[str], patched: bytes) -> None:
@@ -68,8 +81,9 @@ def problems(call: Call, obj: Json, old: Json | None) -> list[dict[str, str]]:
         if call.subresource != "status":
             causes += builtins_rules.problems(kind, compiled, obj, old)
         return causes
-    causes += [
-        {"reason": cause.reason, "message": cause.message, "field": cause.field}
-        for cause in schema.validate(compiled, obj, old)
-    ]
+    if call.subresource == "status" and old is not None:
+        found = schema.validate_status(compiled, obj, old)
+    else:
+        found = schema.validate(compiled, obj, old)
+    causes += [{"reason": cause.reason, "message": cause.message, "field": cause.field} for cause in found]
     return causes

@@ -16,7 +16,7 @@ from collections.abc import Callable
 from functools import lru_cache
 from typing import Any
 
-from echelon.hub import builtins
+from echelon.hub import builtins, health
 from echelon.hub.call import Request, Response
 from echelon.hub.cluster import Cluster
 from echelon.hub.kinds import Kind, Subresource, encode, version_order
@@ -44,10 +44,12 @@ def serve(cluster: Cluster, path: str, request: Request) -> Response:
         if len(parts) == 1 and form.version in {"v2", "v2beta1", ""}:
             return _aggregated(cluster, parts[0], form, request)
         form = PLAIN
-    return document(_plain(cluster, parts, request), 200, form)
+    found = _plain(cluster, parts, request)
+    return document(found, 200, form) if found is not None else health.page_not_found()
 
 
-def _plain(cluster: Cluster, parts: list[str], request: Request) -> Json:
+def _plain(cluster: Cluster, parts: list[str], request: Request) -> Json | None:
+    """Return a document; None where a group is not served, or not in this version."""
     if parts == ["api"]:
         address = {"clientCIDR": "0.0.0.0/0", "serverAddress": request.headers.get("host", "")}
         return {"kind": "APIVersions", "versions": ["v1"], "serverAddressByClientCIDRs": [address]}
@@ -57,10 +59,15 @@ def _plain(cluster: Cluster, parts: list[str], request: Request) -> Json:
         return {"kind": "APIGroupList", "apiVersion": "v1", "groups": found}
     if parts[0] == "api" and len(parts) == 2:
         return _resources(cluster, "", parts[1])
-    if parts[0] == "apis" and len(parts) == 2 and groups.get(parts[1]):
+    if parts[0] == "apis" and len(parts) > 1 and not groups.get(parts[1]):
+        return None
+    if parts[0] == "apis" and len(parts) == 2:
         return {"kind": "APIGroup", "apiVersion": "v1", **_group(parts[1], groups[parts[1]])}
     if parts[0] == "apis" and len(parts) == 3:
-        return _resources(cluster, parts[1], parts[2])
+        custom = parts[1] not in builtins.groups()
+        return (
+            None if custom and parts[2] not in groups[parts[1]] else _resources(cluster, parts[1], parts[2])
+        )
     raise no_such_resource()
 
 

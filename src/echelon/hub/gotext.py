@@ -45,6 +45,19 @@ def _quoted_char(char: str) -> str:
     return f"\\u{code:04x}" if code < 0x10000 else f"\\U{code:08x}"
 
 
+def go_text(value: Any) -> str:
+    """Print a JSON value as Go's `%v` prints what it was decoded into."""
+    if isinstance(value, dict):
+        return "map[" + " ".join(f"{key}:{go_text(value[key])}" for key in sorted(value)) + "]"
+    if isinstance(value, list):
+        return "[" + " ".join(map(go_text, value)) + "]"
+    if value is None:
+        return "<nil>"
+    if isinstance(value, bool):
+        return "true" if value else "false"
+    return value if isinstance(value, str) else number(value)
+
+
 def number(value: float) -> str:
     """Print a number as Go's `%v`: integers plainly, floats shortest, with exponent from 1e6 or below 1e-4."""
     if value.__class__ is int and INT64_MIN <= value <= INT64_MAX:

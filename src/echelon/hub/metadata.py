@@ -28,7 +28,6 @@ SUBDOMAIN_FMT = r"[a-z0-9]([-a-z0-9]*[a-z0-9])?(\.[a-z0-9]([-a-z0-9]*[a-z0-9])?)
 LABEL_FMT = r"[a-z0-9]([-a-z0-9]*[a-z0-9])?"
 _SUBDOMAIN = re.compile(SUBDOMAIN_FMT + r"\Z")
 _LABEL = re.compile(LABEL_FMT + r"\Z")
-_DNS1035 = re.compile(r"[a-z]([-a-z0-9]*[a-z0-9])?\Z")
 _QUALIFIED = re.compile(r"([A-Za-z0-9][-A-Za-z0-9_.]*)?[A-Za-z0-9]\Z")
 _VALUE = re.compile(r"(([A-Za-z0-9][-A-Za-z0-9_.]*)?[A-Za-z0-9])?\Z")
 
@@ -56,10 +55,9 @@ VALUE_MESSAGE = (
     "'(([A-Za-z0-9][-A-Za-z0-9_.]*)?[A-Za-z0-9])?')"
 )
 
-LABEL_NAMES = frozenset({"/namespaces"})
+LABEL_NAMES = frozenset({"/namespaces", "/services"})
 """Resources whose names are DNS labels of at most 63 characters."""
 
-DNS1035_NAMES = frozenset({"/services"})
 PATH_NAMES = frozenset(
     {
         "rbac.authorization.k8s.io/roles",
@@ -206,9 +204,9 @@ def name_problem(kind: Kind, name: str) -> str:
             return f"may not contain '{'/' if '/' in name else '%'}'"
         return ""
     if kind.resource in LABEL_NAMES:
+        if "." in name:
+            return "must not contain dots"
         return _sized(name, 63) or ("" if _LABEL.match(name) else LABEL_MESSAGE)
-    if kind.resource in DNS1035_NAMES:
-        return _sized(name, 63) or ("" if _DNS1035.match(name) else DNS1035_MESSAGE)
     return _sized(name, MAX_NAME) or ("" if _SUBDOMAIN.match(name) else SUBDOMAIN_MESSAGE)
 
 
@@ -231,12 +229,12 @@ def problems(kind: Kind, metadata: Json) -> list[Cause]:
     if metadata.get("ownerReferences"):
         causes += _owner_problems(metadata["ownerReferences"])
     for index, finalizer in enumerate(metadata.get("finalizers") or ()):
-        field = f"metadata.finalizers[{index}]"
+        causes += [
+            invalid_value("metadata.finalizers", finalizer, text) for text in qualified_problems(finalizer)
+        ]
         if "/" not in finalizer and finalizer not in STANDARD_FINALIZERS:
             why = "name is neither a standard finalizer name nor is it fully qualified"
-            causes.append(invalid_value(field, finalizer, why))
-        else:
-            causes += [invalid_value(field, finalizer, text) for text in qualified_problems(finalizer)]
+            causes.append(invalid_value(f"metadata.finalizers[{index}]", finalizer, why))
     return causes
 
 
@@ -250,10 +248,12 @@ def qualified_problems(key: str, what: str = "a qualified name") -> tuple[str, .
     found: list[str] = []
     if key.count("/") > 1:
         return (
-            f"{what} must consist of alphanumeric characters, '-', '_' or '.', and must start and end with an "
-            "alphanumeric character (e.g. 'MyName',  or 'my.name',  or '123-abc', regex used for validation is "
-            "'([A-Za-z0-9][-A-Za-z0-9_.]*)?[A-Za-z0-9]') with an optional DNS subdomain prefix and '/' (e.g. "
-            "'example.com/MyName')",
+            (
+                f"{what} must consist of alphanumeric characters, '-', '_' or '.', and must start and end with an "
+                "alphanumeric character (e.g. 'MyName',  or 'my.name',  or '123-abc', regex used for validation is "
+                "'([A-Za-z0-9][-A-Za-z0-9_.]*)?[A-Za-z0-9]') with an optional DNS subdomain prefix and '/' (e.g. "
+                "'example.com/MyName')"
+            ),
         )
     if slash:
         if not prefix:
@@ -340,9 +340,8 @@ def born(kind: Kind, metadata: Json, namespace: str, world: World) -> Json:
     if metadata.get("resourceVersion"):
         raise bad_request("resourceVersion should not be set on objects to be created")
     given = metadata.get("namespace")
-    if kind.namespaced:
-        if given and given != namespace:
-            raise bad_request(OTHER_NAMESPACE)
+    if kind.namespaced and given and given != namespace:
+        raise bad_request(OTHER_NAMESPACE)
     made: Json = {}
     if metadata.get("generateName"):
         made["generateName"] = metadata["generateName"]

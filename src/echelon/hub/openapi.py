@@ -39,12 +39,18 @@ MAX_DOCUMENTS = 100
 FORMAT = "1"
 """Changes when the way documents are written changes, so that clients fetch them anew."""
 
+PROTOBUF = "application/com.github.proto-openapi.spec.v2@v1.0+protobuf"
+EMPTY_PROTOBUF = b"\x0a\x032.0"
+"""The old form, which kubectl asks for about kinds that version 3 does not list: it knows none of them."""
+
 _kept: OrderedDict[str, bytes] = OrderedDict()
 
 
 def serve(cluster: Cluster, path: str, request: Request) -> Response:
     """Answer /openapi/v2, /openapi/v3 and what is below it."""
     parts = path.strip("/").split("/")
+    if parts == ["openapi", "v2"] and "proto-openapi" in request.headers.get("accept", ""):
+        return Response(200, EMPTY_PROTOBUF, PROTOBUF)
     if parts == ["openapi", "v2"]:
         kinds = cluster.catalog.all()
         return _answer(request, "v2:" + _digest(kinds), lambda: _version2(kinds))

@@ -32,6 +32,7 @@ async def serve_apply(call: Call, applied: Any) -> Response:
         )
     if applied.get("kind") != call.kind.kind:
         raise wrong_type(applied)
+    _expect_name(call, applied.get("metadata"))
     force = call.flag("force")
 
     def merged(live: Json | None) -> Json:
@@ -56,6 +57,17 @@ async def serve_apply(call: Call, applied: Any) -> Response:
         return result
 
     return await change_object(call, change, "Apply")
+
+
+def _expect_name(call: Call, meta: Any) -> None:
+    """Refuse a configuration of another object than the path's."""
+    name = meta.get("name") if isinstance(meta, dict) else None
+    if not name:
+        raise bad_request(
+            f"the name of the object ({call.name} based on URL) was undeterminable: name must be provided"
+        )
+    if name != call.name:
+        raise bad_request(f"the name of the object ({name}) does not match the name on the URL ({call.name})")
 
 
 async def _create(call: Call, obj: Json) -> Response:

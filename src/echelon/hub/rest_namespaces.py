@@ -17,7 +17,7 @@ Json = dict[str, Any]
 async def finalize(call: Call) -> Response:
     """Replace the finalizers of a namespace's spec; the last one lets it go."""
     obj = decode_object(call)
-    expect_kind(obj, call.kind.api_version, call.kind.kind)
+    expect_kind(call, obj)
     conform.shape(call, obj)
     entry = call.table.head(call.key)
     if entry is None:

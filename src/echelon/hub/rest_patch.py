@@ -6,17 +6,18 @@ result to the same way an update takes.
 
 from __future__ import annotations
 
+import re
 from typing import Any
 
 from echelon.hub import conform
 from echelon.hub.body import decode_json, decode_yaml, expect_kind, media_type
 from echelon.hub.call import Call, Response
-from echelon.hub.gotext import quote
+from echelon.hub.gotext import go_text, quote
+from echelon.hub.kinds import encode
 from echelon.hub.patch import json_patch, merge_patch
 from echelon.hub.rest_apply import serve_apply
 from echelon.hub.rest_write import change_object
-from echelon.hub.status import StatusError, bad_request, invalid, not_found
-from echelon.rules import gojson
+from echelon.hub.status import StatusError, bad_request, invalid, not_found, unsupported_media_type
 
 Json = dict[str, Any]
 
@@ -24,6 +25,28 @@ JSON_PATCH = "application/json-patch+json"
 MERGE_PATCH = "application/merge-patch+json"
 STRATEGIC_PATCH = "application/strategic-merge-patch+json"
 APPLY_YAML = "application/apply-patch+yaml"
+_META_ORDER = [
+    "name",
+    "generateName",
+    "namespace",
+    "selfLink",
+    "uid",
+    "resourceVersion",
+    "generation",
+    "creationTimestamp",
+    "deletionTimestamp",
+    "deletionGracePeriodSeconds",
+    "labels",
+    "annotations",
+    "ownerReferences",
+    "finalizers",
+    "managedFields",
+]
+_HANDLED = re.compile(r'^\S+ in version "[^"]*" cannot be handled as a \S+: ')
+_UNMARSHAL = re.compile(
+    r"^json: cannot unmarshal (\w+)(?: \S+)? into Go (?:struct field|value) .*of type (\S+)$"
+)
+_KINDS = {"number": "int64", "object": "map", "array": "slice"}
 
 
 async def patch(call: Call) -> Response:
@@ -42,7 +65,11 @@ async def patch(call: Call) -> Response:
 
         document = _decode(call)
         schema = call.kind.schema
-        return await change_object(call, lambda old: _shaped(call, strategic_merge(old, document, schema)))
+        return await change_object(
+            call, lambda old: _shaped(call, strategic_merge(old, document, schema), document)
+        )
+    if media == STRATEGIC_PATCH:
+        raise unsupported_media_type([JSON_PATCH, MERGE_PATCH, APPLY_YAML])
     raise StatusError(415, "UnsupportedMediaType", "415: Unsupported Media Type", {})
 
 
@@ -53,27 +80,49 @@ def _decode(call: Call) -> Any:
         raise bad_request("invalid JSON patch") from error
 
 
-def _shaped(call: Call, result: Any) -> Json:
+def _shaped(call: Call, result: Any, strategic: Any = None) -> Json:
     if not isinstance(result, dict):
         raise bad_request("the patch does not leave an object")
     patched: Json = dict(result)  # what is checked and completed below must not be the stored object
     text = None if call.kind.custom else dict(patched)
     try:
-        expect_kind(patched, call.kind.api_version, call.kind.kind)
+        expect_kind(call, patched)
         conform.shape(call, patched)
     except StatusError as error:
         if text is None or error.code != 400:
             raise
-        raise _undecodable(call, text, error.message) from None
+        raise _undecodable(text, strategic, error.message) from None
     return patched
 
 
-def _undecodable(call: Call, patched: Json, why: str) -> StatusError:
-    """Answer that what a patch leaves of a built-in kind cannot be read any more."""
-    prefix = f'{call.kind.kind} in version "{call.kind.version}" cannot be handled as a {call.kind.kind}: '
-    shown = gojson.encode(patched).decode()
-    message = f"Invalid value: {quote(shown)}: {why.removeprefix(prefix)}"
+def _undecodable(patched: Json, strategic: Any, why: str) -> StatusError:
+    """Answer that what a patch leaves of a built-in kind cannot be read any more; a strategic one is shown itself."""
+    why = _HANDLED.sub("", why)
+    if strategic is None:
+        meta = patched.get("metadata")
+        if isinstance(meta, dict):
+            patched = {**patched, "metadata": {key: meta[key] for key in sorted(meta, key=_meta_order)}}
+        shown = encode({key: patched[key] for key in sorted(patched)}).decode()
+    else:
+        shown = go_text(strategic)
+        why = _UNMARSHAL.sub(_converting, why)
+    message = f"Invalid value: {quote(shown)}: {why}"
     return invalid("", "", "", [{"reason": "FieldValueInvalid", "message": message, "field": "patch"}])
+
+
+def _meta_order(key: str) -> int:
+    """Return where a field of the metadata stands among the others."""
+    return _META_ORDER.index(key) if key in _META_ORDER else len(_META_ORDER)
+
+
+def _converting(found: re.Match[str]) -> str:
+    """Word a wrong type as the converter of strategic patches does."""
+    given, wanted = found[1], found[2]
+    if wanted.startswith("[]"):
+        return f"cannot restore slice from {_KINDS.get(given, given)}"
+    if wanted.startswith("map["):
+        return f"cannot restore map from {_KINDS.get(given, given)}"
+    return f"cannot convert {_KINDS.get(given, given)} to {wanted}"
 
 
 def missing(call: Call) -> Exception:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from echelon.hub.body import decode_json, decode_object, decode_yaml, expect_kind, media_type
+from echelon.hub.body import decode_json, decode_object, decode_yaml, expect_kind_as, media_type
 from echelon.hub.call import Call, Response
 from echelon.hub.gotext import bad_value
 from echelon.hub.negotiate import document, form_of
@@ -90,7 +90,7 @@ async def get_scale(call: Call) -> Response:
 async def put_scale(call: Call) -> Response:
     """Answer PUT."""
     scale = decode_object(call)
-    expect_kind(scale, VERSION, "Scale")
+    expect_kind_as(scale, VERSION, "Scale")
     return await _write(call, lambda _old: scale)
 
 

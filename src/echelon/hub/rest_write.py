@@ -44,7 +44,7 @@ TOO_LARGE = "etcdserver: request is too large"
 async def create(call: Call) -> Response:
     """POST to a collection."""
     obj = decode_object(call)
-    expect_kind(obj, call.kind.api_version, call.kind.kind)
+    expect_kind(call, obj)
     return await create_object(call, obj)
 
 
@@ -93,7 +93,7 @@ async def create_object(call: Call, obj: Json, operation: str = "Update") -> Res
 async def update(call: Call) -> Response:
     """PUT an object or its status."""
     obj = decode_object(call)
-    expect_kind(obj, call.kind.api_version, call.kind.kind)
+    expect_kind(call, obj)
     given = obj.get("metadata")
     if not isinstance(given, dict) or not given.get("name"):
         raise bad_request(

@@ -21,7 +21,7 @@ ONE_OF = "exactly one of nonResourceAttributes or resourceAttributes must be spe
 
 def _read(call: Call) -> Json:
     obj = decode_object(call)
-    expect_kind(obj, call.kind.api_version, call.kind.kind)
+    expect_kind(call, obj)
     conform.shape(call, obj)
     if call.kind.namespaced:
         obj["metadata"]["namespace"] = call.namespace

@@ -6,7 +6,7 @@ from datetime import timedelta
 from typing import Any
 
 from echelon.hub import managed
-from echelon.hub.body import decode_object, expect_kind
+from echelon.hub.body import decode_object, expect_kind_as
 from echelon.hub.call import Call, Response
 from echelon.hub.negotiate import document
 from echelon.hub.status import StatusError, bad_request, conflict, invalid, not_found
@@ -22,7 +22,7 @@ BINDABLE = {("v1", "Pod"): "pods", ("v1", "Secret"): "secrets"}
 async def token_request(call: Call) -> Response:
     """Issue a token."""
     obj = decode_object(call)
-    expect_kind(obj, GROUP_VERSION, "TokenRequest")
+    expect_kind_as(obj, GROUP_VERSION, "TokenRequest")
     spec = obj.get("spec") or {}
     if not isinstance(spec, dict):
         raise bad_request(
