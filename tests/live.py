@@ -56,7 +56,7 @@ class Live:
 
     def apply(self, manifests: str, context: str = "hub") -> str:
         """kubectl apply -f -"""
-        return self.kubectl("apply", "--validate=false", "-f", "-", stdin=manifests, context=context)
+        return self.kubectl("apply", "-f", "-", stdin=manifests, context=context)
 
     def echelon(self, *arguments: str, ok: bool = True) -> str:
         """Run the command line."""
