@@ -12,7 +12,7 @@ from datetime import timedelta
 
 import pytest
 
-from echelon.api.builtin import DEPLOYMENTS, NAMESPACES
+from echelon.api.builtin import DEPLOYMENTS, EVENTS, NAMESPACES
 from echelon.api.own import MEMBER_CLUSTERS
 from echelon.api.scope import CLUSTER, NAMESPACED, Scope
 from echelon.cli.follow import in_trouble
@@ -612,6 +612,23 @@ def test_an_image_that_does_not_work(w, image, cause, words, scope):
         assert words in found.sentence
         assert found.clusters == ("member1", "member2", "member3"), "one cause, told once"
         assert any(piece.object.startswith("Pod web/nginx-") for piece in found.evidence)
+
+    told(w, Story(w, scope), steps)
+
+
+@SCOPES
+def test_the_event_of_a_stuck_run_says_why(w, scope):
+    async def steps(story):
+        await story.begin(image="nginx:missing")
+        await story.run()
+        await story.stuck()
+        said = [
+            one["message"]
+            for one in (await story.hub.list(EVENTS)).items
+            if one["reason"] == "UpdateRunStuck"
+        ]
+        assert said
+        assert said[-1].endswith("Deployment web/nginx is not available yet on member1, member2 and member3.")
 
     told(w, Story(w, scope), steps)
 

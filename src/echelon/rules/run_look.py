@@ -126,7 +126,7 @@ class Look:
                 steps=steps, events=tuple(self.events), wake_at=self._wake_at, why=f"{why}, record due"
             )
         write = StatusWrite(ref=ref_of(seen.scope.run, seen.run), old=seen.run.status, new=self.status)
-        events = (*self.events, *run_events(seen, self.status))
+        events = (*self.events, *run_events(seen, self.status, self.now))
         return Plan(steps=steps, status=write, events=events, wake_at=self._wake_at, why=why)
 
 
