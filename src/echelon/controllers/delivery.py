@@ -13,7 +13,14 @@ from typing import Any
 from echelon.api.binding import Binding
 from echelon.api.cluster import MemberCluster
 from echelon.api.meta import NamespacedName
-from echelon.api.names import LABEL_PARENT_CRP, LABEL_RESOURCE_INDEX, member_namespace, resource_snapshot_name
+from echelon.api.names import (
+    ANNOTATION_NUMBER_OF_RESOURCE_SNAPSHOTS,
+    ANNOTATION_SUBINDEX,
+    LABEL_PARENT_CRP,
+    LABEL_RESOURCE_INDEX,
+    member_namespace,
+    resource_snapshot_name,
+)
 from echelon.api.own import MEMBER_CLUSTERS, WORKS
 from echelon.api.placement import Placement
 from echelon.api.scope import CLUSTER, NAMESPACED, Key, Scope
@@ -102,7 +109,7 @@ class Delivery:
         return self._keys("placement", own_key(new))
 
     def _of_snapshot(self, old: ResourceSnapshot | None, new: ResourceSnapshot | None) -> Iterable[Key]:
-        if old is not None and new is not None and old.metadata.annotations == new.metadata.annotations:
+        if old is not None and new is not None and _size_of(old) == _size_of(new):
             return ()
         snapshot: Any = new if new is not None else old
         namespace, placement, index = _group_of(snapshot)
@@ -178,6 +185,12 @@ class Delivery:
 def _group_of(snapshot: ResourceSnapshot) -> tuple[str | None, str, str]:
     labels = snapshot.metadata.labels
     return snapshot.namespace, labels.get(LABEL_PARENT_CRP, ""), labels.get(LABEL_RESOURCE_INDEX, "")
+
+
+def _size_of(snapshot: ResourceSnapshot) -> tuple[str | None, str | None]:
+    """Return what a snapshot says about its group; its other marks are for those who make versions."""
+    notes = snapshot.metadata.annotations
+    return notes.get(ANNOTATION_NUMBER_OF_RESOURCE_SNAPSHOTS), notes.get(ANNOTATION_SUBINDEX)
 
 
 def _placement_on_cluster(binding: Binding) -> Iterable[tuple[str, Key]]:
