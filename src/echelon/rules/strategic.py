@@ -208,9 +208,22 @@ def _merge_ordered_lists(out: Object, patch: Object, schema: Any, *, server: boo
             merged = change
         ours, theirs = _partition(merged, order, field.merge_key)
         _same_kind([] if current is _ABSENT else current, [] if change is _ABSENT else change)
-        ordered = _in_order(ours, theirs, order, [] if current is _ABSENT else current, field.merge_key)
+        live = [] if current is _ABSENT else _live_order(current, merged, field.merge_key)
+        ordered = _in_order(ours, theirs, order, live, field.merge_key)
         out[name] = ordered if current is _ABSENT or not same(ordered, current) else current
         patch.pop(name, None)
+
+
+def _live_order(current: list[JSON], merged: list[JSON], key: str) -> list[JSON]:
+    """Return the order of the live list, in which new items have moved into the places of deleted ones.
+
+    Observed on a real server: [A, E] without A and with B is [E, B], while [E] with B is [B, E].
+    """
+    if not key or not all(type(item) is dict for item in (*current, *merged)):
+        return current
+    stays, was = _position(merged, key), _position(current, key)
+    kept = [item for item in current if stays(item) >= 0]
+    return [*kept, *(item for item in merged if was(item) < 0)][: len(current)]
 
 
 def _check_order(change: list[JSON], order: list[JSON], merge_key: str) -> None:
