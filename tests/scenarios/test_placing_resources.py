@@ -347,6 +347,27 @@ def test_changes_are_collected_before_a_version_is_made_66(place):
     play(place, scenario, delays=WAIT_30_S)
 
 
+def test_what_the_api_server_refuses_is_said_in_the_status(place):
+    async def scenario():
+        name = "n" * 64  # more than a label can hold
+        selector = CONFIG_MAP if place.namespace else NAMESPACE
+        kind = place.scope.placement
+        body = {"apiVersion": kind.api_version, "kind": kind.kind, "metadata": {"name": name}}
+        await place.hub.create(kind, {**body, "spec": {"resourceSelectors": [selector]}}, place.namespace)
+        await place.rest()
+        said = (await place.hub.get(kind, name, place.namespace)).status.conditions
+        assert [(c.status, c.reason) for c in said] == [("Unknown", "SchedulePending")]
+        assert "the API server refused what is needed for it" in said[0].message
+        assert "must be no more than 63" in said[0].message
+        version = (await place.hub.get(kind, name, place.namespace)).metadata.resource_version
+        await place.rest(100)
+        assert (await place.hub.get(kind, name, place.namespace)).metadata.resource_version == version
+        await place.place()
+        await place.done(*ALL)
+
+    play(place, scenario)
+
+
 # --- the copy of the status in the namespace ---------------------------------------------------------------------------
 async def copy_of(wide):
     try:

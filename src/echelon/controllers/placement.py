@@ -17,6 +17,7 @@ from echelon.api.own import PLACEMENT_STATUSES
 from echelon.api.placement import Placement
 from echelon.api.scope import Key, Scope
 from echelon.client.cache import Cache
+from echelon.client.errors import ApiError
 from echelon.controllers.selection import Selection
 from echelon.rules import placements
 from echelon.rules.placements import copy_namespace
@@ -134,6 +135,10 @@ class Placements:
         if plan.status is not None:
             self._written[self.scope.key(seen.placement.name, seen.placement.namespace)] = now
         return plan
+
+    def explain(self, seen: placements.Seen, error: ApiError, now: datetime) -> Plan:
+        """Tell people what the API server refused."""
+        return placements.explain(seen, str(error), now)
 
     def _is_there(self, namespace: str | None) -> bool:
         found = self._namespaces.get(namespace or "")

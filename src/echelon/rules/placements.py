@@ -12,6 +12,7 @@ Never picks a cluster, never touches a binding.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping, Sequence
 from datetime import datetime, timedelta
 from typing import Any
@@ -20,7 +21,7 @@ import msgspec
 
 from echelon.api.binding import Binding
 from echelon.api.conditions import is_true_at, remove_condition, set_condition
-from echelon.api.meta import FALSE, MAX_CONDITION_MESSAGE, TRUE, Condition, timestamp
+from echelon.api.meta import FALSE, MAX_CONDITION_MESSAGE, TRUE, UNKNOWN, Condition, timestamp
 from echelon.api.names import (
     FINALIZER_CRP_CLEANUP,
     FINALIZER_SCHEDULER_CLEANUP,
@@ -75,6 +76,8 @@ _CLEANED = (
 )
 
 
+_QUOTED_OBJECT = re.compile(r"Invalid value: (\"\{.*\}\"|\{.*\}|\"\[.*\]\"|\[.*\])", re.DOTALL)
+"""What an API server quotes of an object it refuses: it may hold anything."""
 UNPACED_CLUSTERS = 20  # a status of so few is small enough to be written whenever it changes
 PACE_PER_CLUSTER = timedelta(milliseconds=5)  # between two writes
 MAX_PACE = timedelta(seconds=5)
@@ -196,6 +199,30 @@ def _refused(seen: Seen, message: str, now: datetime) -> PlacementStatus:
         message=message[:MAX_CONDITION_MESSAGE],
     )
     return msgspec.structs.replace(old, conditions=set_condition(old.conditions, said, now))
+
+
+def explain(seen: Seen, refusal: str, now: datetime) -> Plan:
+    """Say in the status that the API server refused what had to be written; what runs keeps running."""
+    placement = seen.placement
+    if placement.metadata.is_deleting:
+        return NOTHING
+    cause = _QUOTED_OBJECT.sub("Invalid value: (not shown)", refusal)
+    said = Condition(
+        type=seen.scope.condition_prefix + SCHEDULED,
+        status=UNKNOWN,
+        observed_generation=placement.metadata.generation,
+        last_transition_time=timestamp(now),
+        reason="SchedulePending",
+        message=f"Scheduling has not completed: the API server refused what is needed for it: {cause}"[
+            :MAX_CONDITION_MESSAGE
+        ],
+    )
+    old = placement.status or PlacementStatus()
+    new = msgspec.structs.replace(old, conditions=set_condition(old.conditions, said, now))
+    if new == placement.status:
+        return NOTHING
+    ref = ref_of(seen.scope.placement, placement)
+    return Plan(status=StatusWrite(ref=ref, old=placement.status, new=new), why="the API server refused")
 
 
 # --- the copy in a namespace ----------------------------------------------------------------------------------------
