@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from echelon.views.run import RunView
 
 REDRAW_S = 0.2
+MIN_STATE = 12  # characters of a state that still say something
 
 
 @click.command()
@@ -104,7 +105,21 @@ def _rows(views: Sequence[RunView], *, is_wide: bool, everywhere: bool) -> list[
         rows.append([view.namespace or "-", *row] if everywhere else row)
     if is_wide:
         header += ["strategy", "finding"]
-    return table(["namespace", *header] if everywhere else header, rows).splitlines()
+    header = ["namespace", *header] if everywhere else header
+    lines = table(header, rows).splitlines()
+    excess = max(map(len, lines)) - look_of().width
+    if excess > 0 and is_terminal() and not is_wide:
+        column = header.index("state")  # the one that can be cut: the rest is figures and names
+        room = max(len(row[column]) for row in rows) - excess
+        cut = [[*row[:column], shortened(row[column], room), *row[column + 1 :]] for row in rows]
+        lines = table(header, cut).splitlines()
+    return lines
+
+
+def shortened(text: str, room: int) -> str:
+    """Cut a text to the room there is, so that one sees that it was cut."""
+    room = max(room, MIN_STATE)
+    return text if len(text) <= room else f"{text[: room - 1]}…"
 
 
 async def _watch(

@@ -383,7 +383,8 @@ def _versions(seen: Seen, status: RunStatus) -> tuple[str, str]:
         for binding in seen.bindings
         if (name := binding.spec.resource_snapshot_name).startswith(prefix)
     } - {to}
-    if not held:
+    if not held or run_phase(status.conditions) in {RunPhase.SUCCEEDED, RunPhase.FAILED}:
+        # what clusters have now was brought by others, after a run that is over
         made = seen.run.metadata.creation_timestamp
         ended = [
             (found.last_transition_time, other.status.resource_snapshot_index_used)
