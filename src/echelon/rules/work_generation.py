@@ -49,7 +49,7 @@ from echelon.rules.work_generation_sync import DuplicateWorks, Works, remove, tu
 DELETION_WAIT = timedelta(seconds=30)
 """How long a deleted binding waits for its Works to be gone: a silent member must not hold up the hub for ever."""
 
-PATIENCE = timedelta(milliseconds=500)
+PATIENCE = timedelta(seconds=3)
 """A member that answers within this is reported on once, not twice: half the status writes of a rollout."""
 
 # API servers quote what they refuse; an object may hold secrets and does not belong into a status
