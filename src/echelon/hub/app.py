@@ -27,6 +27,7 @@ from echelon.hub.housekeeping import Housekeeping
 from echelon.hub.impersonate import PREFIX as IMPERSONATE
 from echelon.hub.impersonate import impersonated
 from echelon.hub.kinds import encode
+from echelon.hub.limits import LimitRanges
 from echelon.hub.metrics import Metrics
 from echelon.hub.negotiate import document
 from echelon.hub.policies import PolicyPlugin
@@ -68,13 +69,14 @@ class Hub:
         self.store = Store()
         self.builtins = builtins.catalog()
         self.admission = Admission()
-        self.admission.plugins.append(PolicyPlugin())
+        self.admission.plugins += [LimitRanges(), PolicyPlugin()]
         self.authority: Authority | None = None
         self.tokens = Tokens(self)
         self.pod_log: Callable[[str, dict[str, Any], str], str] = lambda _cluster, _pod, _container: ""
         """What a container printed: set by whoever plays the nodes."""
         self.clusters: dict[str, Cluster] = {}
         self.housekeeping = Housekeeping(self)
+        self.admission.plugins.append(self.housekeeping.quotas)
         self.metrics = Metrics()
         self.closing = False
         self.store.base = born_with(self)

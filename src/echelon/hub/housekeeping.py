@@ -19,6 +19,7 @@ from echelon.hub.cluster import CRDS
 from echelon.hub.crd_life import CrdLife
 from echelon.hub.garbage import Garbage
 from echelon.hub.namespaces import CONFIG_MAPS, NAMESPACES, SERVICE_ACCOUNTS, Namespaces
+from echelon.hub.quota import Quotas
 from echelon.hub.status import StatusError
 
 if TYPE_CHECKING:
@@ -47,6 +48,7 @@ class Housekeeping:
         self.garbage = Garbage(hub, self.add)
         self.namespaces = Namespaces(hub, self.add)
         self.crds = CrdLife(hub, self.add)
+        self.quotas = Quotas(hub, self.add)
         self._work: dict[str, Callable[..., Awaitable[None]]] = {
             "owners": self.garbage.check_owners,
             "ending": self.garbage.finish,
@@ -56,6 +58,7 @@ class Housekeeping:
             "crd": self.crds.judge,
             "crd-ending": self.crds.empty,
             "aggregate": self._aggregate,
+            "quota": self.quotas.count,
         }
 
     def add(self, *item: str) -> None:
@@ -89,6 +92,7 @@ class Housekeeping:
         table, entry = event.table, event.entry
         cluster, resource = table.cluster, table.resource
         self.garbage.observe(event)
+        self.quotas.observe(event)
         if resource == NAMESPACES:
             self.namespaces.observe(event)
         elif event.kind == "DELETED":
@@ -108,6 +112,7 @@ class Housekeeping:
                 self._hub.store.table(cluster, resource)
             self.namespaces.scan(cluster)
             self.crds.scan(cluster)
+            self.quotas.scan(cluster)
 
     async def _aggregate(self, cluster: str) -> None:
         aggregate(self._hub, self._hub.clusters[cluster])
