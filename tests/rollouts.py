@@ -10,16 +10,18 @@ from __future__ import annotations
 
 from collections.abc import Callable, Coroutine, Iterable, Mapping, Sequence
 from datetime import datetime, timedelta
+from functools import cache
 from typing import Any
 
 import pytest
 from msgspec import to_builtins
 
 from echelon.api import names
-from echelon.api.builtin import NAMESPACES
+from echelon.api.builtin import CUSTOM_RESOURCE_DEFINITIONS, NAMESPACES
 from echelon.api.conditions import find_condition, is_true_at
+from echelon.api.crds import crds
 from echelon.api.meta import timestamp
-from echelon.api.own import MEMBER_CLUSTERS
+from echelon.api.own import CLUSTER_OVERRIDE_SNAPSHOTS, MEMBER_CLUSTERS, OVERRIDE_SNAPSHOTS
 from echelon.api.scope import SCOPES, Key, Scope
 from echelon.client.base import Client
 from echelon.client.cache import Cache
@@ -40,6 +42,12 @@ STEPS = (
     ("Applied", "AllWorkHaveBeenApplied"),
     ("Available", "AllWorkAreAvailable"),
 )
+
+
+@cache
+def definitions() -> tuple[dict[str, Any], ...]:
+    """Our kinds, written down once."""
+    return tuple(crds())
 
 
 class PretendSelection:
@@ -176,8 +184,7 @@ class Rollout:
     ) -> None:
         """Make everything but the run."""
         if install:
-            await self.w.install()
-            await self.client.create(NAMESPACES, namespace(NAMESPACE))
+            await self.install()
         leaving = list(leaving)
         for name, labels in clusters.items():
             if not await self._exists(name):
@@ -198,6 +205,17 @@ class Rollout:
         for index in range(snapshots):
             await self.snapshot(index, latest=index == snapshots - 1)
         await self.strategy("s", stages)
+
+    async def install(self) -> None:
+        """Install the kinds a run of this scope has to do with, and no others: a test spends most of its time here."""
+        scope = self.scope
+        kinds = (scope.run, scope.strategy, scope.approval, scope.placement, scope.policy_snapshot)
+        kinds += (scope.resource_snapshot, scope.binding, MEMBER_CLUSTERS)
+        kinds += (CLUSTER_OVERRIDE_SNAPSHOTS, OVERRIDE_SNAPSHOTS)
+        for crd in definitions():
+            if crd["spec"]["names"]["plural"] in {kind.plural for kind in kinds}:
+                await self.client.create(CUSTOM_RESOURCE_DEFINITIONS, crd)
+        await self.client.create(NAMESPACES, namespace(NAMESPACE))
 
     async def _exists(self, cluster: str) -> bool:
         return any(item.name == cluster for item in (await self.client.list(MEMBER_CLUSTERS)).items)

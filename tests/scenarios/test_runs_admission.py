@@ -2,27 +2,19 @@
 
 import pytest
 
-from echelon.api.builtin import NAMESPACES
 from echelon.api.names import RunState
 from echelon.client.errors import Invalid
 from tests.rollouts import APPROVAL, both, play, stage, wait
-from tests.world import namespace
 
 SPEC = {"placementName": "p", "stagedRolloutStrategyName": "s", "resourceSnapshotIndex": "0"}
 
 
 def admits(scope, scenario):
     async def prepared(r):
-        await r.w.install()
-        if r.namespace:
-            await _namespace(r)
+        await r.install()
         await scenario(r)
 
     play(scope, prepared)
-
-
-async def _namespace(r):
-    await r.client.create(NAMESPACES, namespace(r.namespace))
 
 
 @both

@@ -92,7 +92,7 @@ async def begin(r: Any, step: dict[str, Any], name: str, only: set[str] | None =
     r.placement = name
     strategies = step[r.scope.strategy.plural]
     r.namespace = strategies[0]["metadata"].get("namespace")
-    await r.w.install()
+    await r.install()
     if r.namespace:
         await r.client.create(NAMESPACES, namespace(r.namespace))
     bindings = {one["spec"]["targetCluster"]: one["metadata"]["name"] for one in step[r.scope.binding.plural]}
