@@ -9,7 +9,9 @@ from pathlib import Path
 import pytest
 from msgspec.structs import replace
 
+from echelon.api.meta import ObjectMeta
 from echelon.api.scope import CLUSTER, NAMESPACED
+from echelon.api.work import BackReportedStatus, ManifestCondition, Work, WorkResourceIdentifier, WorkStatus
 from echelon.rules.diagnose import diagnose, one_line
 from echelon.rules.diagnose_causes import BLAME, CAUSES, GROUPS
 from echelon.rules.diagnose_cluster import innermost
@@ -542,6 +544,16 @@ def test_a_workload_whose_pods_are_refused_is_told():
     found = only(stuck_on(*OK, NOT_AVAILABLE, cause_failed=(LATE,)), depth=depth)
     assert found.cause == "pods-refused"
     assert "exceeded quota" in found.sentence
+
+
+def test_a_status_reported_back_tells_where_the_member_cannot_be_reached():
+    said = {"type": "ReplicaFailure", "status": "True", "reason": "FailedCreate", "message": "exceeded quota"}
+    reported = BackReportedStatus(observed_status={"status": {"conditions": [said]}}, observation_time=NOW)
+    name = WorkResourceIdentifier(ordinal=0, kind="Deployment", namespace="web", name="nginx")
+    entry = ManifestCondition(identifier=name, back_reported_status=reported)
+    work = Work(metadata=ObjectMeta(name="web-work"), status=WorkStatus(manifest_conditions=(entry,)))
+    depth = Depth(works={"web-ca-0a1b2c3d": (work,)})
+    assert only(stuck_on(*OK, NOT_AVAILABLE, cause_failed=(LATE,)), depth=depth).cause == "pods-refused"
 
 
 def test_a_pod_that_is_going_away_is_no_witness():

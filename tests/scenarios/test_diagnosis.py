@@ -572,6 +572,7 @@ def test_a_member_that_has_not_applied_yet(w):
         await story.stuck()
         found = await story.worst()
         assert found.cause == "agent-busy"
+        assert found.evidence[-1].object == "Work fleet-member-member3/web-work"
         assert found.sentence == "The agent of member3 has not applied the resources yet."
 
     told(w, Story(w), steps)

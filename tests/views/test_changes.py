@@ -57,6 +57,20 @@ def test_secret_values_are_never_shown(before, after):
     assert all(mark.startswith("(secret) ") and len(mark) == 17 for mark in marks)
 
 
+def test_secrets_in_envelopes_are_not_shown_either():
+    def envelope(value):
+        return {
+            "apiVersion": "placement.kubernetes-fleet.io/v1beta1",
+            "kind": "ResourceEnvelope",
+            "metadata": {"name": "e", "namespace": "web"},
+            "data": {"s.yaml": secret(password=value)},
+        }
+
+    text = "\n".join(write_changes(changes_between([envelope("cGxhaW4=")], [envelope("b3RoZXI=")], KEY)))
+    assert "/data/s.yaml/data/password: (secret) " in text
+    assert "cGxhaW4=" not in text
+
+
 def test_a_mark_depends_on_the_key():
     assert masked(secret(p="x"), b"a") != masked(secret(p="x"), b"b")
 

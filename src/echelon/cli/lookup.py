@@ -7,6 +7,7 @@ from either in the same way.
 
 from __future__ import annotations
 
+import asyncio
 import difflib
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
@@ -26,7 +27,7 @@ if TYPE_CHECKING:
     from echelon.client.base import Client
     from echelon.client.cache import Cache, Store
 
-MAX_DEEP = 20  # clusters whose works and pods are looked up; what they share is told for all
+MAX_DEEP = 50  # clusters whose works and pods are looked up, side by side
 MAX_PODS = 500  # of one namespace of a member
 
 
@@ -259,14 +260,17 @@ async def depth_of(hub: Hub, seen: Seen, clusters: Iterable[str]) -> Depth:
     bindings = {one.spec.target_cluster: one for one in seen.bindings}
     works: dict[str, Sequence[Any]] = {}
     members: dict[str, Mapping[ObjectName, OnMember]] = {}
-    for cluster in wanted:
+
+    async def look(cluster: str) -> None:
         binding = bindings.get(cluster)
         if binding is None:
-            continue
+            return
         works[binding.name] = await _works(hub.client, cluster, binding.name)
         failed = binding.status.failed_placements if binding.status else ()
         names = [(one.kind, one.namespace, one.name) for one in failed]
         members[cluster] = await _on_member(hub, cluster, names)
+
+    await asyncio.gather(*(look(cluster) for cluster in wanted))
     return Depth(works=works, members=members)
 
 

@@ -22,6 +22,7 @@ from echelon.api.meta import FALSE, TRUE, Condition
 from echelon.api.names import AgentType, BindingState
 from echelon.api.placement import FailedPlacement, PatchDetail
 from echelon.api.staged import ClusterStatus, RunStatus, StageStatus
+from echelon.api.work import Work
 from echelon.rules.diagnose_parts import Depth, Evidence, OnMember, Spotted, object_words, saying
 from echelon.rules.diagnose_workload import spot_workload
 from echelon.rules.forecast import span_text
@@ -211,9 +212,7 @@ def spot_delivery(seen: Seen, binding: Binding, depth: Depth) -> Iterator[Spotte
         return
     failed = [one for one in status.failed_placements if one.condition.type == broken.type]
     for one in failed:
-        yield _spot_object(
-            one, status, quoted, depth.members.get(binding.spec.target_cluster, {}).get(_key(one))
-        )
+        yield _spot_object(one, status, quoted, _deeper(one, binding, depth))
     if failed:
         return
     if broken.type == "Available":
@@ -221,7 +220,29 @@ def spot_delivery(seen: Seen, binding: Binding, depth: Depth) -> Iterator[Spotte
         words = {"object": f"Work {work}", "kind_ref": "all", "object_n": "", "namespace": ""}
         yield Spotted(cause="not-available", words=words, evidence=(quoted,))
     else:
-        yield Spotted(cause="agent-busy", evidence=(quoted,))
+        works = tuple(_work_says(work) for work in depth.works.get(binding.name, ()))
+        yield Spotted(cause="agent-busy", evidence=(quoted, *works))
+
+
+def _work_says(work: Work) -> Evidence:
+    name = f"Work {work.namespace}/{work.name}"
+    applied = find_condition(work.status.conditions, "Applied") if work.status else None
+    if applied is None or applied.observed_generation != work.metadata.generation:
+        return Evidence(object=name, says=f"has no answer to generation {work.metadata.generation}")
+    return saying(name, applied)
+
+
+def _deeper(one: FailedPlacement, binding: Binding, depth: Depth) -> OnMember | None:
+    """Find the object as it is on the member, or the status of it that the member has reported back."""
+    found = depth.members.get(binding.spec.target_cluster, {}).get(_key(one))
+    if found is not None:
+        return found
+    for work in depth.works.get(binding.name, ()):
+        for entry in work.status.manifest_conditions if work.status else ():
+            name = entry.identifier
+            if (name.kind, name.namespace, name.name) == _key(one) and entry.back_reported_status is not None:
+                return OnMember(object=entry.back_reported_status.observed_status)
+    return None
 
 
 _WHOLE = {"Overridden": "override-failed", "WorkSynchronized": "sync-failed", "DiffReported": "diff-failed"}

@@ -18,6 +18,7 @@ from echelon.rules.compare import differences
 Manifest = Mapping[str, Any]
 MAX_VALUE = 200  # characters of a value; a longer one is told by its length
 _SECRET_FIELDS = ("data", "stringData")
+_ENVELOPES = ("ClusterResourceEnvelope", "ResourceEnvelope")
 
 
 class FieldChange(msgspec.Struct, frozen=True, kw_only=True):
@@ -85,14 +86,18 @@ def title(manifest: Manifest) -> str:
 
 
 def masked(manifest: Manifest, key: bytes) -> Manifest:
-    """Replace the values of a Secret by marks."""
-    if manifest.get("kind") != "Secret" or manifest.get("apiVersion") != "v1":
-        return manifest
+    """Replace the values of a Secret by marks, also of one that is wrapped in an envelope."""
     out = dict(manifest)
-    for field in _SECRET_FIELDS:
-        values = out.get(field)
-        if isinstance(values, Mapping):
-            out[field] = {name: mark(str(value), key) for name, value in values.items()}
+    if manifest.get("kind") == "Secret" and manifest.get("apiVersion") == "v1":
+        for field in _SECRET_FIELDS:
+            values = out.get(field)
+            if isinstance(values, Mapping):
+                out[field] = {name: mark(str(value), key) for name, value in values.items()}
+    elif manifest.get("kind") in _ENVELOPES and isinstance(manifest.get("data"), Mapping):
+        out["data"] = {
+            name: masked(inner, key) if isinstance(inner, Mapping) else inner
+            for name, inner in manifest["data"].items()
+        }
     return out
 
 
