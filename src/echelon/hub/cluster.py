@@ -6,6 +6,7 @@ use and what all clusters share stays shared.
 
 from __future__ import annotations
 
+import logging
 from typing import TYPE_CHECKING, Any
 
 import msgspec
@@ -18,6 +19,8 @@ from echelon.hub.store import Event
 
 if TYPE_CHECKING:
     from echelon.hub.app import Hub
+
+_log = logging.getLogger(__name__)
 
 CRDS = "apiextensions.k8s.io/customresourcedefinitions"
 
@@ -85,7 +88,11 @@ class Cluster:
 
     def _serve(self, name: str, body: bytes) -> None:
         assert self._catalog is not None
-        kinds = kinds_of(msgspec.json.decode(body))
+        try:
+            kinds = kinds_of(msgspec.json.decode(body))
+        except (AttributeError, KeyError, StopIteration, TypeError, ValueError):
+            _log.exception("definition %s of cluster %s cannot be served", name, self.name)
+            return
         self._custom[name] = kinds
         for kind in kinds:
             self._catalog.add(kind)

@@ -112,6 +112,8 @@ def _shown(version: Json) -> msgspec.Raw:
 
 def _versions(found: Found, spec: Json, status: Json) -> None:
     versions = spec.get("versions")
+    if versions is not None:
+        versions = [each or {} for each in versions]  # null in a list of Go structs is an empty one
     listed: Any = [_shown(each) for each in versions] if versions is not None else None
     stored = [each.get("name") for each in versions or () if each.get("storage")]
     if len(stored) != 1:

@@ -59,7 +59,10 @@ def judge_in(call: Call, crd: Json) -> None:
         for entry in call.hub.store.table(call.cluster.name, CRDS).live.values()
         if entry.key != call.name
     ]
-    judge(crd, others, rfc3339(call.hub.world.now()))
+    try:
+        judge(crd, others, rfc3339(call.hub.world.now()))
+    except (AttributeError, KeyError, StopIteration, TypeError):
+        return  # not the shape of a definition: validation says so, right after this
 
 
 def judge(crd: Json, others: Iterable[Json], now: str) -> None:

@@ -110,7 +110,7 @@ def read_delete_options(call: Call) -> Json:
             raise bad_request(
                 f"json: cannot unmarshal {go_kind(decoded)} into Go value of type v1.DeleteOptions"
             )
-        if decoded.get("kind") not in {None, "", "DeleteOptions"}:
+        if decoded.get("kind") not in (None, "", "DeleteOptions"):
             raise bad_request(
                 f'no kind "{decoded.get("kind")}" is registered for version "{decoded.get("apiVersion", "")}" '
                 'in scheme "pkg/runtime/scheme.go:111"'

@@ -129,18 +129,19 @@ def compiled_policy(policy: Json) -> Policy:
 
 def _compile(spec: Json) -> tuple[tuple[tuple[str, Program], ...], tuple[Check, ...]]:
     conditions = tuple(
-        (one["name"], compile_expression(one["expression"], {})) for one in spec.get("matchConditions") or ()
+        (one.get("name", ""), compile_expression(one.get("expression", ""), {}))
+        for one in spec.get("matchConditions") or ()
     )
     variables: dict[str, Any] = {}
     for one in spec.get("variables") or ():
-        variables[one["name"]] = compile_variable(one["expression"], variables)
+        variables[one.get("name", "")] = compile_variable(one.get("expression", ""), variables)
     checks = []
     for one in spec.get("validations") or ():
         message = one.get("messageExpression")
         checks.append(
             Check(
-                compile_expression(one["expression"], variables),
-                one["expression"].strip(),
+                compile_expression(one.get("expression", ""), variables),
+                one.get("expression", "").strip(),
                 one.get("message", "").strip(),
                 compile_expression(message, variables) if message else None,
                 one.get("reason") or "Invalid",
@@ -356,7 +357,7 @@ def policy_problems(_call: Call, policy: Json) -> list[Json]:
     for index, one in enumerate(spec.get("variables") or ()):
         field = f"spec.variables[{index}].expression"
         if _try(causes, field, one.get("expression", ""), variables, ""):
-            variables[one["name"]] = compile_variable(one["expression"], variables)
+            variables[one.get("name", "")] = compile_variable(one["expression"], variables)
     for index, one in enumerate(spec.get("validations") or ()):
         field = f"spec.validations[{index}]"
         _try(causes, f"{field}.expression", one.get("expression", ""), variables, "bool")

@@ -30,7 +30,7 @@ MISSING: Any = object()
 class Rule(msgspec.Struct, frozen=True, kw_only=True, rename="camel", omit_defaults=True):
     """One entry of `x-kubernetes-validations`."""
 
-    rule: str
+    rule: str = ""
     message: str = ""
     message_expression: str = ""
     reason: str = ""

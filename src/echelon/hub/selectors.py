@@ -203,7 +203,7 @@ def match_label_selector(selector: dict[str, Any] | None) -> LabelMatch:
 
 
 def _expression(have: dict[str, str], term: dict[str, Any]) -> bool:
-    key, operator, values = term["key"], term["operator"], term.get("values") or ()
+    key, operator, values = term.get("key", ""), term.get("operator"), term.get("values") or ()
     if operator == "In":
         return bool(have.get(key) in values)
     if operator == "NotIn":
