@@ -207,7 +207,7 @@ class Fleet:
 
         store.subscribe(told)
         try:
-            while not all(has_joined(store.get(name)) for name in self.members):
+            while not all(has_joined(store.get(name)) for name in self._simulated()):
                 await news.wait()
                 news.clear()
         finally:
@@ -252,21 +252,31 @@ class Fleet:
 
     async def _follow(self) -> None:
         """Play exactly the members the hub says are simulated, the way it says."""
-        store = self.manager.cache.store(MEMBER_CLUSTERS)
-        wanted = {
-            member.metadata.name: member
-            for member in store.all()
-            if member.metadata.annotations.get(SIMULATED) == "true"
-        }
+        wanted = self._simulated()
         for name in [name for name in self.members if name not in wanted]:
             await self.members.pop(name).stop()
-        news = [name for name in wanted if name not in self.members]
+        # An agent that comes before its rights would be turned away and wait for seconds to ask again.
+        news = [name for name, held in wanted.items() if name not in self.members and is_expected(held)]
         for name in news:
             member = self.members[name] = Member(self, name)
             await member.start()
-        for name, held in wanted.items():
-            await self.members[name].misbehave(held.metadata.annotations)
+        for name in [name for name in wanted if name in self.members]:
+            await self.members[name].misbehave(wanted[name].metadata.annotations)
         self._on_members(sorted(self.members))
+
+    def _simulated(self) -> dict[str, MemberCluster]:
+        return {
+            member.metadata.name: member
+            for member in self.manager.cache.store(MEMBER_CLUSTERS).all()
+            if member.metadata.annotations.get(SIMULATED) == "true"
+        }
+
+
+def is_expected(member: MemberCluster) -> bool:
+    """Tell whether the hub is prepared for a member's agent."""
+    conditions = member.status.conditions if member.status else ()
+    ready = find_condition(conditions, MemberCondition.READY_TO_JOIN)
+    return ready is not None and ready.status == TRUE
 
 
 def has_joined(member: MemberCluster | None) -> bool:
