@@ -86,8 +86,7 @@ def decode_yaml(body: bytes, failing: str = "error converting YAML to JSON") -> 
     try:
         value = yaml.load(body, Loader=_Loader)  # noqa: S506 - a safe loader
     except (yaml.YAMLError, UnicodeDecodeError, ValueError, RecursionError) as error:
-        first = str(error).splitlines()[0] if str(error) else "yaml"
-        raise bad_request(f"{failing}: yaml: {first}") from None
+        raise bad_request(f"{failing}: yaml: {_yaml_problem(error)}") from None
     if isinstance(value, dict | list):
         check_depth(body, value)
         try:
@@ -95,6 +94,14 @@ def decode_yaml(body: bytes, failing: str = "error converting YAML to JSON") -> 
         except (TypeError, ValueError, RecursionError) as error:
             raise bad_request(f"{failing}: {error}") from None
     return value
+
+
+def _yaml_problem(error: Exception) -> str:
+    """Say where and why a text is no YAML."""
+    mark = getattr(error, "problem_mark", None)
+    if mark is not None:
+        return f"line {mark.line + 1}: {getattr(error, 'problem', '')}"
+    return str(error).splitlines()[0] if str(error) else "cannot be read"
 
 
 class _Loader(yaml.CSafeLoader):
@@ -164,6 +171,13 @@ def _unrecognized(call: Call, why: str) -> StatusError:
 def expect_kind(call: Call, obj: dict[str, Any]) -> None:
     """Check an object against its path, in the words that its kind's decoder has."""
     kind = call.kind
+    if kind.custom:
+        obj.setdefault("apiVersion", "")
+        if obj["apiVersion"].__class__ is not str:
+            raise _unrecognized(call, _not_text("apiVersion", obj["apiVersion"]))
+        if not obj["apiVersion"]:
+            what = f"does not match the expected API version ({kind.api_version})"
+            raise bad_request(f"the API version in the data () {what}")
     given_version, given_kind = obj.get("apiVersion") or kind.api_version, obj.get("kind") or kind.kind
     if kind.custom or (given_version, given_kind) == (kind.api_version, kind.kind):
         expect_kind_as(obj, kind.api_version, kind.kind)
@@ -187,6 +201,13 @@ def expect_kind_as(obj: dict[str, Any], api_version: str, kind: str) -> None:
     if given_kind != kind:
         raise bad_request(f"the kind in the data ({given_kind}) does not match the expected kind ({kind})")
     obj["apiVersion"], obj["kind"] = api_version, kind
+
+
+def _not_text(field: str, value: Any) -> str:
+    return (
+        "couldn't get version/kind; json parse error: json: cannot unmarshal "
+        f"{_go_type(value)} into Go struct field .{field} of type string"
+    )
 
 
 def _go_type(value: Any) -> str:

@@ -244,12 +244,17 @@ def _node_born(_call: Call, obj: Json) -> None:
     status["nodeInfo"] = {**dict.fromkeys(_NODE_INFO, ""), **(status.get("nodeInfo") or {})}
 
 
+def _quota_born(_call: Call, obj: Json) -> None:
+    obj.setdefault("spec", {})
+
+
 _NOT_READY = "node.kubernetes.io/not-ready"
 
 _BORN: dict[str, Callable[[Call, Json], None]] = {
     "/pods": pod_born,
     "/services": builtins_services.born,
     "/nodes": _node_born,
+    "/resourcequotas": _quota_born,
     "/persistentvolumes": _protected("kubernetes.io/pv-protection"),
     "/persistentvolumeclaims": _protected("kubernetes.io/pvc-protection"),
     "batch/jobs": _job_born,

@@ -224,7 +224,17 @@ def _config_keys(found: Found, values: Json, field: str) -> None:
             found.invalid(f"{field}[{key}]", key, "must be no more than 253 characters")
 
 
-def _config_map(found: Found, obj: Json, _old: Json | None) -> None:
+def _sealed(found: Found, obj: Json, old: Json | None) -> None:
+    """Refuse to change what declared itself immutable."""
+    if old is None or not old.get("immutable"):
+        return
+    fields = [] if obj.get("immutable") else ["immutable"]
+    for field in fields + [name for name in ("data", "binaryData") if obj.get(name) != old.get(name)]:
+        found.forbidden(field, "field is immutable when `immutable` is set")
+
+
+def _config_map(found: Found, obj: Json, old: Json | None) -> None:
+    _sealed(found, obj, old)
     data, binary = obj.get("data") or {}, obj.get("binaryData") or {}
     _config_keys(found, data, "data")
     _config_keys(found, binary, "binaryData")
@@ -246,7 +256,10 @@ _SECRET_KEYS = {
 }
 
 
-def _secret(found: Found, obj: Json, _old: Json | None) -> None:
+def _secret(found: Found, obj: Json, old: Json | None) -> None:
+    _sealed(found, obj, old)
+    if old is not None and obj.get("type") != old.get("type"):
+        found.invalid("type", obj.get("type"), "field is immutable")
     data = obj.get("data") or {}
     _config_keys(found, data, "data")
     _sized(found, list(data.values()), "data")

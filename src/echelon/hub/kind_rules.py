@@ -13,8 +13,7 @@ from typing import Any
 from echelon.hub import builtins_computed, builtins_services, crd_status
 from echelon.hub.call import Call
 from echelon.hub.cluster import CRDS
-from echelon.hub.gotext import quote
-from echelon.hub.status import StatusError, invalid, not_found
+from echelon.hub.status import StatusError, not_found
 
 Json = dict[str, Any]
 
@@ -118,35 +117,6 @@ def _secret(_call: Call, obj: Json) -> None:
     obj.setdefault("type", "Opaque")
 
 
-def _changed_secret(call: Call, new: Json, old: Json) -> None:
-    _sealed(call, new, old)
-    if new.get("type") != old.get("type"):
-        wrong = {
-            "reason": "FieldValueInvalid",
-            "message": f"Invalid value: {quote(str(new.get('type')))}: field is immutable",
-            "field": "type",
-        }
-        raise invalid("", "Secret", call.name, [wrong])
-
-
-def _sealed(call: Call, new: Json, old: Json) -> None:
-    """Refuse to change what declared itself immutable."""
-    if not old.get("immutable"):
-        return
-    fields = [] if new.get("immutable") else ["immutable"]
-    fields += [name for name in ("data", "binaryData") if new.get(name) != old.get(name)]
-    causes = [
-        {
-            "reason": "FieldValueForbidden",
-            "message": "Forbidden: field is immutable when `immutable` is set",
-            "field": name,
-        }
-        for name in fields
-    ]
-    if causes:
-        raise invalid("", call.kind.kind, call.name, causes)
-
-
 def _labelled(_call: Call, obj: Json) -> None:
     meta = obj["metadata"]
     if meta.get("name"):
@@ -170,8 +140,6 @@ ON_CREATE: dict[str, Callable[[Call, Json], None]] = {
 }
 ON_UPDATE: dict[str, Callable[[Call, Json, Json], None]] = {
     "/namespaces": _changed_namespace,
-    "/secrets": _changed_secret,
-    "/configmaps": _sealed,
     "/services": builtins_services.changed,
     CRDS: crd_status.changed,
 }

@@ -107,7 +107,7 @@ def immutable(field: str, value: str) -> Cause:
     return invalid_value(field, value, "field is immutable")
 
 
-def shape(obj: Json) -> tuple[Json, list[str]]:
+def shape(obj: Json, *, custom: bool = False) -> tuple[Json, list[str]]:
     """Return the metadata with only known fields of the right types, and the unknown field paths."""
     given = obj.get("metadata")
     what = f'{obj.get("kind")} in version "{str(obj.get("apiVersion")).rpartition("/")[2]}"'
@@ -115,7 +115,11 @@ def shape(obj: Json) -> tuple[Json, list[str]]:
     try:
         return _shape(obj, given)
     except StatusError as error:
-        raise bad_request(prefix + error.message) from None
+        problem = error.message
+        if custom:  # whose metadata is decoded apart
+            problem = problem.replace("ObjectMeta.metadata.", "ObjectMeta.")
+            problem = problem.replace(f"Go struct field {obj.get('kind')}.metadata", "Go value")
+        raise bad_request(prefix + problem) from None
 
 
 def _shape(obj: Json, given: Any) -> tuple[Json, list[str]]:

@@ -39,7 +39,7 @@ MAX_DOCUMENTS = 100
 FORMAT = "1"
 """Changes when the way documents are written changes, so that clients fetch them anew."""
 
-PROTOBUF = "application/com.github.proto-openapi.spec.v2@v1.0+protobuf"
+PROTOBUF = "application/com.github.proto-openapi.spec.v2.v1.0+protobuf"
 EMPTY_PROTOBUF = b"\x0a\x032.0"
 """The old form, which kubectl asks for about kinds that version 3 does not list: it knows none of them."""
 

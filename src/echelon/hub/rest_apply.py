@@ -13,7 +13,7 @@ from echelon.hub.apply import apply, wrong_type
 from echelon.hub.call import Call, Response
 from echelon.hub.managed import reset_of
 from echelon.hub.patch import go_kind
-from echelon.hub.rest_write import change_object, create_object
+from echelon.hub.rest_write import change_object, create_object, nameless
 from echelon.hub.status import bad_request, conflict, not_found
 from echelon.hub.world import rfc3339
 
@@ -63,9 +63,7 @@ def _expect_name(call: Call, meta: Any) -> None:
     """Refuse a configuration of another object than the path's."""
     name = meta.get("name") if isinstance(meta, dict) else None
     if not name:
-        raise bad_request(
-            f"the name of the object ({call.name} based on URL) was undeterminable: name must be provided"
-        )
+        raise nameless(call)
     if name != call.name:
         raise bad_request(f"the name of the object ({name}) does not match the name on the URL ({call.name})")
 

@@ -96,9 +96,7 @@ async def update(call: Call) -> Response:
     expect_kind(call, obj)
     given = obj.get("metadata")
     if not isinstance(given, dict) or not given.get("name"):
-        raise bad_request(
-            f"the name of the object ({call.name} based on URL) was undeterminable: name must be provided"
-        )
+        raise nameless(call)
     expect_name(call, given)
     conform.shape(call, obj)
     entry = call.table.head(call.key)
@@ -128,7 +126,12 @@ async def update(call: Call) -> Response:
 
 
 async def change_object(call: Call, change: Change, operation: str = "Update") -> Response:
-    """Apply a change to the newest state of an object and write it."""
+    """Apply a change to the newest state of an object, write it and answer with it."""
+    return render_object(call, await change_entry(call, change, operation), 200)
+
+
+async def change_entry(call: Call, change: Change, operation: str = "Update") -> bytes:
+    """Apply a change to the newest state of an object, write it and return it as it is stored."""
     dry = call.dry_run()
     while True:
         entry = call.table.head(call.key)
@@ -137,6 +140,8 @@ async def change_object(call: Call, change: Change, operation: str = "Update") -
         old = call.kind.read(entry.body)
         new = change(old)
         kind_rules.on_decoded(call, new)
+        if call.verb == "patch" and not new["metadata"].get("name"):
+            raise nameless(call)
         expect_same(call, new, old)
         if operation != "Apply":
             new["metadata"] = dict(new["metadata"])
@@ -146,7 +151,8 @@ async def change_object(call: Call, change: Change, operation: str = "Update") -
         if not quiet:
             await call.hub.admission.mutate(call, new, old)
         if unchanged(old, new):
-            return await already(call, entry)
+            await call.hub.store.durable(entry.rev)  # nothing to write, but what is shown must be durable
+            return entry.body
         _refuse(call, conform.problems(call, new, old) + _expression_problems(call, new))
         check = escalation.CHECKS.get(call.kind.resource)
         if check is not None:
@@ -156,16 +162,10 @@ async def change_object(call: Call, change: Change, operation: str = "Update") -
             if call.table.head(call.key) is not entry:
                 continue
         if dry:
-            return render_object(call, call.kind.write(new), 200)
+            return call.kind.write(new)
         written = write(call, new, entry)
         await call.hub.store.durable(written.rev)
-        return render_object(call, written.body, 200)
-
-
-async def already(call: Call, entry: Entry) -> Response:
-    """Answer a write that changes nothing: no new revision, but what is shown must be durable."""
-    await call.hub.store.durable(entry.rev)
-    return render_object(call, entry.body, 200)
+        return written.body
 
 
 def expect_same(call: Call, new: Json, old: Json) -> None:
@@ -200,6 +200,13 @@ def prepare_update(call: Call, old: Json, new: Json) -> Json:
     if generation.moved(kind, made, old):
         made["metadata"]["generation"] = old["metadata"].get("generation", 0) + 1
     return made
+
+
+def nameless(call: Call) -> StatusError:
+    """Answer that an object has lost its name."""
+    return bad_request(
+        f"the name of the object ({call.name} based on URL) was undeterminable: name must be provided"
+    )
 
 
 def expect_name(call: Call, meta: Json) -> None:
