@@ -51,6 +51,15 @@ COMMANDS: dict[str, tuple[str, str, str]] = {
     "crds": ("echelon.cli.crds", "crds", "Print the custom resource definitions."),
 }
 
+# how --help groups them
+SECTIONS: dict[str, tuple[str, ...]] = {
+    "Try it": ("demo", "up", "down", "sandbox"),
+    "Look": ("runs", "get", "watch", "status", "approvals", "diagnose", "plan", "history", "diff"),
+    "Decide": ("start", "approve", "stop", "resume", "rollback"),
+    "Members": ("clusters", "drain", "uncordon"),
+    "Install": ("install", "crds", "hub-agent", "member-agent", "completion"),
+}
+
 # the syntax of kubectl fleet, accepted but not advertised
 HIDDEN: dict[str, tuple[str, str, str]] = {
     "draincluster": ("echelon.cli.members", "draincluster", ""),
@@ -85,8 +94,9 @@ class Lazy(click.Group):
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
         """List the commands without importing them."""
         del ctx
-        with formatter.section("Commands"):
-            formatter.write_dl([(name, row[2]) for name, row in self.commands_of.items()])
+        for title, names in SECTIONS.items():
+            with formatter.section(title):
+                formatter.write_dl([(name, self.commands_of[name][2]) for name in names])
 
     def resolve_command(self, ctx: click.Context, args: list[str]) -> Any:
         """Suggest the nearest command for an unknown one."""

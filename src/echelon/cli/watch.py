@@ -47,7 +47,12 @@ def watch_options(command: Any) -> Any:
     for option in reversed(
         (
             click.option(
-                "--until", type=Until(), default="done", show_default=True, help="What to wait for."
+                "--until",
+                type=Until(),
+                default="done",
+                show_default=True,
+                metavar="WHAT",
+                help="What to wait for: done, approval or stage=NAME.",
             ),
             click.option("--fail-on-stuck", is_flag=True, help="End with exit code 4 when the run is stuck."),
             click.option("--timeout", type=Duration(), help="End with exit code 6 after this time (10m)."),
