@@ -8,6 +8,7 @@ import pytest
 
 from echelon.api.conditions import find_condition
 from echelon.api.eviction import BudgetSpec
+from echelon.api.names import ANNOTATION_EVICTED_BINDING
 from echelon.api.own import (
     CLUSTER_BINDINGS,
     CLUSTER_PLACEMENTS,
@@ -375,7 +376,7 @@ def test_a_crash_after_the_binding_was_noted_takes_that_binding_and_no_other(hub
         await hub.manager.stop()
         hub.w.managers.clear()
         binding = await hub.client.get(CLUSTER_BINDINGS, f"{NAME}-c1")
-        noted = {rule.EVICTED_BINDING: binding.metadata.uid}
+        noted = {ANNOTATION_EVICTED_BINDING: binding.metadata.uid}
         await hub.make(EVICTIONS, "evict", {"placementName": NAME, "clusterName": "c1"}, annotations=noted)
         # the binding is gone, and the scheduler has picked the cluster again
         await hub.client.patch(CLUSTER_BINDINGS, f"{NAME}-c1", None, {"metadata": {"finalizers": None}})

@@ -61,6 +61,11 @@ ANNOTATION_DEPLOYMENT_REVISION: Final = "deployment.kubernetes.io/revision"
 ANNOTATION_REQUESTER: Final = (
     "echelon.dev/requester"  # who asked for what the spec says; written by the server
 )
+ANNOTATION_WRITTEN_AT: Final = "echelon.dev/written-at"  # on Works: when the member last got something to do
+ANNOTATION_WRITTEN_FOR: Final = "echelon.dev/written-for"  # and for which generation of the binding
+ANNOTATION_EVICTED_BINDING: Final = (
+    "echelon.dev/evicted-binding"  # on evictions: uid of the binding they take
+)
 ANNOTATION_SEALED: Final = "echelon.dev/sealed"  # on Secrets inside snapshots: how their values are sealed
 ANNOTATION_FLEET_MEMBER_PREFIX: Final = "fleet.azure.com"  # marks members that a guard rail protects further
 

@@ -16,6 +16,7 @@ from echelon.api.meta import NamespacedName
 from echelon.api.names import (
     ANNOTATION_NUMBER_OF_RESOURCE_SNAPSHOTS,
     ANNOTATION_SUBINDEX,
+    ANNOTATION_WRITTEN_AT,
     LABEL_PARENT_CRP,
     LABEL_RESOURCE_INDEX,
     member_namespace,
@@ -30,7 +31,6 @@ from echelon.client.cache import Cache, Store
 from echelon.client.errors import ApiError, NotFound
 from echelon.controllers.sealing import Seals
 from echelon.rules import work_generation
-from echelon.rules.binding_status import WRITTEN_AT
 from echelon.rules.plan import Plan
 from echelon.rules.work_generation_content import binding_of_work, placement_of, placement_of_work
 from echelon.rules.work_generation_seen import Options, Seen
@@ -219,7 +219,7 @@ def _is_same_to_us(old: Work | None, new: Work) -> bool:
     if old.status != new.status or old.metadata.deletion_timestamp != new.metadata.deletion_timestamp:
         return False
     before, after = old.metadata.annotations, new.metadata.annotations
-    if before.get(WRITTEN_AT) != after.get(WRITTEN_AT):
+    if before.get(ANNOTATION_WRITTEN_AT) != after.get(ANNOTATION_WRITTEN_AT):
         return True
     return (
         old.metadata.generation == new.metadata.generation

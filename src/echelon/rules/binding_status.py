@@ -29,6 +29,8 @@ from echelon.api.meta import (
     timestamp,
 )
 from echelon.api.names import (
+    ANNOTATION_WRITTEN_AT,
+    ANNOTATION_WRITTEN_FOR,
     ApplyType,
     PlacementCondition,
     WorkCondition,
@@ -44,10 +46,6 @@ OWN = (
     PlacementCondition.AVAILABLE,
     PlacementCondition.DIFF_REPORTED,
 )
-# On a Work: when, and for which generation of its binding, its member was last given something to do.
-WRITTEN_AT: Final = "echelon.dev/written-at"
-WRITTEN_FOR: Final = "echelon.dev/written-for"
-
 NOT_TRACKABLE = frozenset({"WorkNotTrackable", "SomeManifestsAreNotAvailabilityTrackable"})
 APPLY_IN_PROGRESS = "ApplyInProgress"
 DIFF_IN_PROGRESS = "DiffReportInProgress"
@@ -167,7 +165,7 @@ def _asked(binding: Binding) -> WorkCondition:
 
 def written_for(works: Iterable[Work]) -> int:
     """Return the latest generation of the binding for which any of its Works was written; 0 when none says so."""
-    noted = (work.metadata.annotations.get(WRITTEN_FOR, "") for work in works)
+    noted = (work.metadata.annotations.get(ANNOTATION_WRITTEN_FOR, "") for work in works)
     return max((int(text) for text in noted if text.isascii() and text.isdigit()), default=0)
 
 
@@ -178,7 +176,7 @@ def written_at(works: Iterable[Work]) -> datetime:
 
 def _written_at(work: Work) -> datetime:
     try:
-        noted = datetime.fromisoformat(work.metadata.annotations.get(WRITTEN_AT, ""))
+        noted = datetime.fromisoformat(work.metadata.annotations.get(ANNOTATION_WRITTEN_AT, ""))
     except ValueError:
         return LONG_AGO
     return noted if noted.tzinfo else LONG_AGO

@@ -13,7 +13,6 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from datetime import datetime
-from typing import Final
 
 import msgspec
 
@@ -22,6 +21,7 @@ from echelon.api.conditions import find_condition, set_condition
 from echelon.api.eviction import DisruptionBudget, Eviction, EvictionStatus
 from echelon.api.meta import FALSE, TRUE, Condition, ConditionStatus, timestamp
 from echelon.api.names import (
+    ANNOTATION_EVICTED_BINDING,
     ANNOTATION_PREVIOUS_BINDING_STATE,
     BindingState,
     EvictionCondition,
@@ -32,8 +32,6 @@ from echelon.api.own import CLUSTER_BINDINGS, EVICTIONS
 from echelon.api.placement import Placement
 from echelon.rules.disruption import Misconfigured, allowed_disruptions, count
 from echelon.rules.plan import NOTHING, Delete, Patch, Plan, StatusWrite, ref_of
-
-EVICTED_BINDING: Final = "echelon.dev/evicted-binding"  # uid of the binding an eviction is taking away
 
 VALID, INVALID = "ClusterResourcePlacementEvictionValid", "ClusterResourcePlacementEvictionInvalid"
 EXECUTED, NOT_EXECUTED = (
@@ -102,7 +100,7 @@ def step(seen: Seen, now: datetime) -> Plan:
     eviction = seen.eviction
     if eviction.metadata.is_deleting or is_final(eviction):
         return NOTHING
-    noted = eviction.metadata.annotations.get(EVICTED_BINDING)
+    noted = eviction.metadata.annotations.get(ANNOTATION_EVICTED_BINDING)
     if noted:
         return _finish(seen, noted, now)
     problem = _problem(seen)
@@ -112,7 +110,7 @@ def step(seen: Seen, now: datetime) -> Plan:
     is_allowed, message = _judge(seen, binding)
     if not is_allowed or binding.metadata.is_deleting:
         return _say(seen, now, executed=(TRUE if is_allowed else FALSE, message))
-    note = {"metadata": {"annotations": {EVICTED_BINDING: binding.metadata.uid}}}
+    note = {"metadata": {"annotations": {ANNOTATION_EVICTED_BINDING: binding.metadata.uid}}}
     plan = _say(seen, now)
     return msgspec.structs.replace(
         plan,

@@ -15,6 +15,8 @@ from echelon.api.binding import Binding
 from echelon.api.names import (
     ANNOTATION_PARENT_CLUSTER_OVERRIDE_HASH,
     ANNOTATION_PARENT_OVERRIDE_HASH,
+    ANNOTATION_WRITTEN_AT,
+    ANNOTATION_WRITTEN_FOR,
     LABEL_PARENT_RESOURCE_SNAPSHOT_INDEX,
     ReportBackType,
     member_namespace,
@@ -22,7 +24,6 @@ from echelon.api.names import (
 from echelon.api.own import WORKS
 from echelon.api.placement import ApplyStrategy, ReportBackStrategy
 from echelon.api.work import Work, WorkSpec
-from echelon.rules.binding_status import WRITTEN_AT, WRITTEN_FOR
 from echelon.rules.plan import Action, Create, Delete, Patch, Ref, ref_of
 from echelon.rules.work_generation_content import (
     NotDeliverable,
@@ -158,7 +159,10 @@ def _patch(seen: Seen, work: Work, meta: dict[str, Any], spec: dict[str, Any], n
 
 def _written(seen: Seen, now: datetime) -> dict[str, str]:
     """Note on a Work when and for which state of the binding the member was given something to do."""
-    return {WRITTEN_FOR: str(seen.binding.metadata.generation), WRITTEN_AT: now.isoformat()}
+    return {
+        ANNOTATION_WRITTEN_FOR: str(seen.binding.metadata.generation),
+        ANNOTATION_WRITTEN_AT: now.isoformat(),
+    }
 
 
 def _ref(work: Work) -> Ref:
