@@ -69,7 +69,7 @@ class Named(Mapping[str, MemberCluster]):
 class StagedRuns:
     """Loads one run and everything it depends on."""
 
-    workers = 4
+    workers = 16  # decisions wait for writes; more side by side only queue up in the API server
 
     def __init__(
         self,

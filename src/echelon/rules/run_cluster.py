@@ -37,7 +37,7 @@ from echelon.api.names import BindingState, resource_snapshot_name
 from echelon.api.placement import ApplyStrategy
 from echelon.api.staged import ClusterStatus, Run, RunStatus
 from echelon.rules.plan import Patch, ref_of
-from echelon.rules.run_phases import STARTED, SUCCEEDED, ClusterPhase, Moment, has_status
+from echelon.rules.run_phases import STARTED, SUCCEEDED, ClusterPhase, Moment
 from echelon.rules.run_seen import CLIENT_ERROR, Seen
 
 ROLLOUT_STARTED = "RolloutStarted"
@@ -132,14 +132,14 @@ def mover_of(binding: Binding) -> str:
 def is_later(rival: Run, run: Run) -> bool:
     """R-RIVAL-1: runs are ordered by when they were made.
 
-    Times are stored in whole seconds. Within one, a rival that has succeeded came first (one starts the next run
-    when the last is through); of two that are under way the name decides, so that exactly one gives way.
+    Times are stored in whole seconds. Within one, a rival that is over came first (one starts the next run when the
+    last is through); of two that are under way the name decides, so that exactly one gives way.
     """
     ours, theirs = made_at(run), made_at(rival)
     if theirs != ours:
         return theirs > ours
-    has_succeeded = rival.status is not None and has_status(rival.status.conditions, SUCCEEDED, TRUE)
-    return not has_succeeded and rival.name > run.name
+    is_over = rival.status is not None and find_condition(rival.status.conditions, SUCCEEDED) is not None
+    return not is_over and rival.name > run.name
 
 
 def made_at(run: Run) -> datetime:
