@@ -198,7 +198,9 @@ def plan_lines(view: PlanView, look: Look) -> list[str]:
         lines += _wrap(f"{len(view.stages) + 1}. removed from: {_names(view.leaving)}", look, "     ")
     for change in view.changes:
         lines += ["", *_change(change, look)]
-    lines += ["", *_duration(view)] if not view.refusal else []
+    lines += (
+        ["", *(line for text in _duration(view) for line in _wrap(text, look))] if not view.refusal else []
+    )
     for warning in view.warnings:
         lines += _wrap(f"note: {warning.sentence}", look, "  ")
     lines.append("nothing was written")

@@ -48,6 +48,11 @@ def diagnose(
     spotted = list(spot_clusters(seen, status, depth, now, cluster))
     if not cluster:
         spotted += spot_run(seen, status, now)
+    return tell(seen, spotted)
+
+
+def tell(seen: Seen, spotted: Iterable[Spotted]) -> tuple[Finding, ...]:
+    """Word what was spotted about a run: equal causes together, worst first."""
     words = run_words(seen)
     findings = [finding_of(group, words) for group in _grouped(spotted)]
     return tuple(sorted(findings, key=lambda finding: (BLAME[finding.cause], -len(finding.clusters))))

@@ -19,7 +19,8 @@ from echelon.api.meta import NamespacedName
 from echelon.api.names import BindingState, TaskType
 from echelon.api.override import OverrideSnapshot
 from echelon.api.staged import ClusterStatus, RunStatus, Stage, StageTask
-from echelon.rules.diagnose import Finding, diagnose
+from echelon.rules.diagnose import Finding, diagnose, tell
+from echelon.rules.diagnose_cluster import spot_member
 from echelon.rules.diagnose_run import plain
 from echelon.rules.forecast import (
     HIGH,
@@ -41,9 +42,7 @@ from echelon.rules.snapshots import content_of
 from echelon.views.changes import ObjectChange, changes_between
 
 VERSION = 1
-_WARNINGS = frozenset(
-    {"rival", "plan-outdated", "concurrency-one", "member-silent", "member-left", "member-unhealthy"}
-)
+_WARNINGS = frozenset({"rival", "plan-outdated", "concurrency-one"})
 
 
 class PlannedStage(msgspec.Struct, frozen=True, kw_only=True):
@@ -136,7 +135,13 @@ def _warnings(seen: Seen, status: RunStatus, now: datetime) -> tuple[Finding, ..
     if not any(condition.type == INITIALIZED for condition in status.conditions):
         status = replace(status, conditions=mark((), RunPhase.PROGRESSING, Moment(now, 1)))
     as_if = replace(seen, run=replace(seen.run, status=status))
-    return tuple(one for one in diagnose(as_if, now) if one.cause in _WARNINGS)
+    quiet = [
+        replace(one, cluster=entry.cluster_name, own={**one.own, "cluster": entry.cluster_name})
+        for stage in status.stages_status
+        for entry in stage.clusters
+        for one in spot_member(entry.cluster_name, seen.clusters.get(entry.cluster_name), now)
+    ]
+    return (*tell(seen, quiet), *(one for one in diagnose(as_if, now) if one.cause in _WARNINGS))
 
 
 def _stages(status: RunStatus) -> tuple[PlannedStage, ...]:
