@@ -156,7 +156,7 @@ def _is_applied_work(ref: Owner) -> bool:
 
 
 def plan_apply(task: Task) -> Asking:
-    """Decide about one manifest, asking the member where needed."""
+    """R-APPLY-1: an object is written only when it is ours, or was taken over by the strategy's leave."""
     strategy, live = task.strategy, task.live
     if strategy.type == "ReportDiff":
         return (yield from _report_differences(task))
@@ -210,7 +210,7 @@ def differences_full(task: Task, live: Manifest) -> tuple[PatchDetail, ...]:
 
 
 def _redacted(identity: Identity, live: Manifest, found: Sequence[PatchDetail]) -> tuple[PatchDetail, ...]:
-    """Hide the values of a Secret's data."""
+    """R-APPLY-5: the values of a Secret's data are never shown."""
     if (identity.group, identity.version, identity.kind) != ("", "v1", "Secret"):
         return tuple(found)
     key = str(metadata_of(live).get("uid") or "").encode()
@@ -239,6 +239,7 @@ def _hidden(value: str | None, key: bytes) -> str | None:
 
 
 def _report_differences(task: Task) -> Asking:
+    """R-APPLY-3: reporting differences writes nothing at all."""
     if task.live is None:
         return Result(outcome="FoundDiff", diffs=(WHOLE_OBJECT,))
     outcome = yield from _compare(task, task.live)
@@ -255,7 +256,7 @@ def _report_differences(task: Task) -> Asking:
 
 
 def _take_over(task: Task, live: Manifest) -> Generator[Ask, Reply, Manifest | Result]:
-    """Become an owner of an object that was there before; the object itself is not changed."""
+    """R-APPLY-2: taking over adds our owner reference and changes nothing else."""
 
     def failed(text: str, diffs: tuple[PatchDetail, ...] = ()) -> Result:
         return Result(outcome="FailedToTakeOver", error=text, live=live, diffs=diffs)
@@ -285,7 +286,7 @@ def _take_over(task: Task, live: Manifest) -> Generator[Ask, Reply, Manifest | R
 
 
 def _is_orphaned(ref: Owner, is_work: Callable[[str], bool]) -> bool:
-    """Tell whether the reference is to an AppliedWork whose Work is gone."""
+    """R-APPLY-8: an owner whose Work is gone no longer counts."""
     is_ours = str(ref.get("apiVersion") or "").startswith(_OUR_GROUP) or ref.get("kind") == _APPLIED_WORK
     return is_ours and not is_work(str(ref.get("name") or ""))
 
@@ -308,7 +309,7 @@ def _owners_patch(live: Manifest, owners: Sequence[Owner]) -> Manifest:
 
 
 def _must_not_overwrite_drift(task: Task, live: Manifest) -> bool:
-    """Tell whether drifts stop the write: only if this very manifest was applied before."""
+    """R-APPLY-4: drifts stop a write only if this very manifest was applied before; a new one overwrites them."""
     if task.strategy.when_to_apply != "IfNotDrifted":
         return False
     return annotations_of(live).get(SPEC_HASH) == spec_hash(task.manifest)
@@ -386,7 +387,7 @@ def _refuse_ownership(task: Task, live: Manifest | None) -> str:
 
 
 def last_applied_text(body: Manifest) -> str:
-    """Return what a later three-way merge has to know; empty when it would not fit beside the annotations."""
+    """R-APPLY-6: what was applied is remembered on the object, unless that would not fit beside its annotations."""
     text = gojson.encode(body).decode()
     others = sum(len(f"{key}{value}".encode()) for key, value in annotations_of(body).items())
     fits = others + len(LAST_APPLIED) + len(text.encode()) <= MAX_ANNOTATION_BYTES
@@ -461,7 +462,7 @@ def _entries(live: Manifest, operation: str = "") -> list[Mapping[str, Any]]:
 
 
 def _hand_over(live: Manifest) -> Manifest:
-    """Make all fields that are ours ours by apply, or the server would never take away what we drop."""
+    """R-APPLY-7: fields that are ours by either way of applying go when they are dropped."""
     ours = _entries(live)
     others = [entry for entry in metadata_of(live)["managedFields"] if entry not in ours]
     fields: Mapping[str, Any] = {}

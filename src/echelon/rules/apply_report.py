@@ -89,7 +89,7 @@ _REPORTED: Mapping[str, tuple[str, str, str]] = {
 
 
 def report(work: Work, processed: Sequence[Processed], now: datetime, *, is_report_diff: bool) -> WorkStatus:
-    """Build the whole status of a Work from what became of its manifests."""
+    """R-WORK-9: a look that finds nothing new reports the very status it was given."""
     before = work.status or WorkStatus()
     held = _by_identity(before.manifest_conditions)
     mirrors = _mirrors(work)
@@ -316,7 +316,7 @@ def _diff_verdict(processed: Sequence[Processed]) -> dict[str, tuple[str, str, s
 
 
 def _fit(work: Work, status: WorkStatus, now: datetime) -> WorkStatus:
-    """Shorten a status with which the Work would outgrow the API's limit, and say so."""
+    """R-WORK-10: a status with which the Work would outgrow the API's limit is shortened, and says so."""
     conditions = remove_condition(status.conditions, STATUS_TRIMMED)
     size = len(msgspec.json.encode(msgspec.structs.replace(work, status=status)))
     if size <= MAX_WORK_BYTES:

@@ -26,7 +26,7 @@ AVAILABLE, NOT_YET, NOT_TRACKABLE = Availability.AVAILABLE, Availability.NOT_YET
 
 
 def availability_of(group: str, version: str, plural: str, live: Live) -> Availability:
-    """Judge one live object."""
+    """R-WORK-8: an object is judged by itself; a kind of which nothing can be told counts as available."""
     rule = _RULES.get((group, version, plural))
     return rule(live) if rule else NOT_TRACKABLE
 

@@ -24,7 +24,7 @@ _ABSENT: Any = object()
 
 
 def differences(wanted: Any, live: Any) -> tuple[PatchDetail, ...]:
-    """Return where `live` differs from `wanted`, the first `MAX_DIFFERENCES` places."""
+    """R-WORK-11: differences are named field by field with both values, the first `MAX_DIFFERENCES` of them."""
     return tuple(islice(_walk("", wanted, live), MAX_DIFFERENCES))
 
 

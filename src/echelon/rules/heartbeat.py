@@ -60,7 +60,7 @@ class Seen(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def due_at(desk: InternalMemberCluster) -> datetime | None:
-    """Tell when the next heartbeat is due; None when it is due at once (or never, while leaving)."""
+    """R-BEAT-1: a heartbeat is due every period, spread by name; an unhealthy member is asked more often."""
     agent = _agent(desk.status or InternalMemberClusterStatus())
     joined = find_condition(agent.conditions, MemberCondition.JOINED)
     current = joined is not None and joined.observed_generation == desk.metadata.generation
@@ -84,7 +84,7 @@ def needs_probe(desk: InternalMemberCluster, now: datetime) -> bool:
 
 
 def step(seen: Seen, now: datetime) -> Plan:
-    """Decide what to say now, and when to speak next."""
+    """R-BEAT-2: a joined member says how it is at every beat; one that leaves says so once and is silent."""
     desk = seen.desk
     old = desk.status or InternalMemberClusterStatus()
     ref = ref_of(INTERNAL_MEMBER_CLUSTERS, desk)

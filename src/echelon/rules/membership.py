@@ -82,6 +82,7 @@ def step(seen: Seen, now: datetime) -> Plan:
 
 # --- joining -----------------------------------------------------------------------------------------------------
 def _join(seen: Seen, now: datetime) -> Plan:
+    """R-MEMBER-1: a member has its namespace, role, role binding and desk; what is changed by hand is mended."""
     member = seen.member
     ref = ref_of(MEMBER_CLUSTERS, member)
     too_long = _cannot_join(member.name)
@@ -127,7 +128,7 @@ def _join(seen: Seen, now: datetime) -> Plan:
 
 
 def _cannot_join(name: str) -> str:
-    """Say why a member of this name can never have a namespace on the hub; empty when it can."""
+    """R-MEMBER-2: a name that can never be a namespace on the hub is refused in words; empty when it can."""
     namespace = member_namespace(name)
     if len(namespace) > MAX_LABEL:
         most = MAX_LABEL - len(member_namespace(""))
@@ -293,7 +294,7 @@ def _desk(member: MemberCluster, spec: Mapping[str, Any]) -> dict[str, Any]:
 def _mirror(
     seen: Seen, old: MemberClusterStatus, now: datetime
 ) -> tuple[MemberClusterStatus, datetime | None]:
-    """Return the member's status from what its agents report, and when silence will be noticed."""
+    """R-MEMBER-3: what a member reports is mirrored within bounds, and never speaks for the hub."""
     member = seen.member
     if seen.desk is None:
         return old, None
@@ -341,6 +342,7 @@ def _taken_over(conditions: Conditions, reported: Condition, generation: int) ->
 
 
 def _joined(member: MemberCluster, agents: tuple[AgentStatus, ...], options: Options) -> Condition:
+    """R-MEMBER-4: a member has joined (or left) when every expected agent says so; else nobody knows yet."""
     unknown = "MemberClusterJoinStateUnknown"
     reported = {agent.type: agent for agent in agents if agent.type in options.agents}
     if len(reported) < len(options.agents):
@@ -369,7 +371,7 @@ def _joined(member: MemberCluster, agents: tuple[AgentStatus, ...], options: Opt
 def _healthy(
     member: MemberCluster, agents: tuple[AgentStatus, ...], options: Options, now: datetime
 ) -> tuple[Condition | None, datetime | None]:
-    """Tell whether the member is alive, and when that has to be asked again without any event."""
+    """R-MEMBER-5: a member whose heartbeats stop turns unhealthy by itself; the answer says when to ask again."""
     agent = next((agent for agent in agents if agent.type == AgentType.MEMBER), None)
     if agent is None or agent.last_received_heartbeat is None:
         return None, None
@@ -433,6 +435,7 @@ def _condition(kind: str, status: Any, reason: str, message: str, member: Member
 
 # --- leaving -----------------------------------------------------------------------------------------------------
 def _leave(seen: Seen, now: datetime) -> Plan:
+    """R-MEMBER-6: a member leaves when its agent says so, at the latest after the wait; what was placed stays."""
     member = seen.member
     ref = ref_of(MEMBER_CLUSTERS, member)
     if FINALIZER_MEMBER_CLUSTER not in member.metadata.finalizers:
@@ -490,14 +493,14 @@ def _leave(seen: Seen, now: datetime) -> Plan:
 
 
 def _is_cleaning_up(seen: Seen) -> bool:
-    """Tell whether what was placed on the member is still to be taken off before it leaves."""
+    """R-MEMBER-7: a member that is to be cleaned up gives back what was placed on it before it leaves."""
     is_wanted = seen.member.metadata.annotations.get(ON_LEAVE) == CLEAN_UP
     is_joined = seen.desk is not None and seen.desk.spec.state == MembershipState.JOIN
     return is_wanted and is_joined and bool(seen.works)
 
 
 def _release(seen: Seen) -> tuple[tuple[Action, ...], ...]:
-    """Let go of every Work in the namespace; what they placed stays on the member."""
+    """R-MEMBER-8: every Work in the namespace is let go of; what they placed stays on the member."""
     held = tuple(
         Patch(ref=_by_name(WORKS, work), body={"metadata": {"finalizers": None}}, gone_ok=True)
         for work in seen.works

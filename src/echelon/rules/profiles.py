@@ -51,7 +51,7 @@ class Seen(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def step(seen: Seen, now: datetime) -> Plan:
-    """Decide what becomes of a member's profile."""
+    """R-PROFILE-1: a joined member has a profile that is kept as it is to be; it goes as soon as the member leaves."""
     member, profile = seen.member, seen.profile
     if member is None or member.metadata.is_deleting:
         return _withdraw(member, profile)
@@ -148,7 +148,7 @@ def _report(
 
 
 def health_of(member: MemberCluster, options: Options, now: datetime) -> tuple[Condition, datetime | None]:
-    """Word the health of a member's control plane, and say when it has to be asked again without any event."""
+    """R-PROFILE-2: the control plane of a silent member turns unhealthy by itself; the answer says when to ask again."""
     agents = (member.status or MemberClusterStatus()).agent_status
     agent = next((one for one in agents if one.type == AgentType.MEMBER), None)
     if agent is None:

@@ -77,7 +77,7 @@ def too_many_calls(now: datetime) -> Condition:
 
 
 def namespaces_of(namespaces: Iterable[Mapping[str, Any]], now: datetime) -> tuple[dict[str, str], Condition]:
-    """List the namespaces that stay, each with the AppliedWork that owns it, and say whether these are all."""
+    """R-BEAT-3: the oldest namespaces that stay are listed, each with the AppliedWork that owns it."""
     staying = [one for one in namespaces if not one["metadata"].get("deletionTimestamp")]
     oldest_first = sorted(
         staying, key=lambda one: (one["metadata"].get("creationTimestamp") or "", one["metadata"]["name"])

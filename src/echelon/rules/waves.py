@@ -50,7 +50,7 @@ _WAVE_OF = {plural: index for index, plurals in enumerate(_WAVES) for plural in 
 
 
 def wave_of(group: str, plural: str) -> int:
-    """Return the wave of a kind by the name of its resource; custom kinds come last."""
+    """R-WORK-5: manifests are applied in waves by kind, namespaces first and custom kinds last."""
     return _WAVE_OF.get(plural, LAST_WAVE) if group in _BUILT_IN_GROUPS else LAST_WAVE
 
 
@@ -73,7 +73,7 @@ class Item(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def read_manifests(manifests: Sequence[Manifest]) -> tuple[Item, ...]:
-    """Read all manifests of a Work; the first of two equal identities wins."""
+    """R-WORK-6: of two manifests of one object the first wins."""
     items: list[Item] = []
     seen: set[Identity] = set()
     for ordinal, manifest in enumerate(manifests):
@@ -98,7 +98,7 @@ def _problem_of(manifest: Manifest, identity: Identity) -> tuple[str, str] | Non
 def find_left_overs(
     applied: Iterable[Mapping[str, Any]], items: Sequence[Item]
 ) -> tuple[Mapping[str, Any], ...]:
-    """Return the recorded objects (identifiers) that no manifest speaks of any more.
+    """R-WORK-7: a recorded object that no manifest speaks of any more is left over, whatever its version.
 
     An object named in another API version is still the same object, so it is not a left-over.
     """

@@ -45,7 +45,7 @@ def default_strategy(work: Work) -> ApplyStrategy:
 
 
 def known_on_member(applied: AppliedWork, work: Work) -> tuple[Mapping[str, Any], ...]:
-    """Return everything this Work may have put on the member, from both records of it.
+    """R-WORK-1: everything this Work may have put on the member is known, from either record of it.
 
     The AppliedWork is the record; a Work's status speaks for agents that recorded only there.
     """
@@ -60,7 +60,7 @@ def known_on_member(applied: AppliedWork, work: Work) -> tuple[Mapping[str, Any]
 
 
 def set_aside(applied: AppliedWork, work: Work) -> str | None:
-    """Word everything this Work has put on the member, for the time in which it only reports; None for nothing."""
+    """R-WORK-3: what a Work has put on the member is kept in mind while it only reports; None for nothing."""
     records: dict[tuple[str, ...], Mapping[str, Any]] = {}
     for record in known_on_member(applied, work):
         if record.get("resource"):
@@ -81,7 +81,7 @@ def held_records(applied: AppliedWork) -> list[Mapping[str, Any]]:
 
 
 def retry_delay_s(processed: Sequence[Processed], failures: int) -> float:
-    """Return how long to wait before failed manifests are tried again; 0 when none needs it."""
+    """R-WORK-2: only what another try may help is tried again, each time later; 0 when nothing needs it."""
     needs = any(_is_worth_retrying(one) for one in processed)
     return min(FIRST_RETRY_S * RETRY_FACTOR ** min(failures, 64), MAX_RETRY_S) if needs else 0.0
 
@@ -97,7 +97,7 @@ def _is_worth_retrying(one: Processed) -> bool:
 
 
 def needs_unblocking_at(applied: AppliedWork, options: Options) -> datetime:
-    """Return when a deletion that waits for co-owned objects is helped on."""
+    """R-WORK-4: co-owned objects hold up a Work's deletion for a while, not for ever."""
     asked_at = applied.metadata.deletion_timestamp
     if asked_at is None:
         raise ValueError("the AppliedWork is not being deleted")
