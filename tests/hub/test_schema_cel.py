@@ -57,6 +57,21 @@ SPEC = {
             "format": "date-time",
             "x-kubernetes-validations": [rule("self > timestamp('2020-01-01T00:00:00Z')", message="t")],
         },
+        "null": {
+            "type": "object",
+            "nullable": True,
+            "x-kubernetes-validations": [rule("has(self.x)", message="x")],
+        },
+        "wait": {
+            "type": "string",
+            "format": "duration",
+            "x-kubernetes-validations": [rule("self <= duration('1h')", message="too long")],
+        },
+        "twice": {
+            "type": "object",
+            "properties": {"x": {"type": "integer"}},
+            "x-kubernetes-validations": [rule("self.x < 3", message="m", reason="FieldValueDuplicate")],
+        },
         "once": {
             "type": "string",
             "x-kubernetes-validations": [rule("self == oldSelf", message="immutable")],
@@ -159,6 +174,9 @@ def said(spec, old=None, name="p"):
             ],
         ),
         ({"whole": 1}, []),
+        ({"null": None}, []),
+        ({"wait": "1 day"}, ['spec.wait: Invalid value: "1 day": too long']),
+        ({"twice": {"x": 5}}, ["spec.twice: Duplicate value"]),
         ({"opt": "old"}, ['spec.opt: Invalid value: "old": starts new']),
         ({"opt": "new", "once": "x", "plain": ["y"]}, []),
     ],
@@ -211,3 +229,20 @@ def test_rules_of_one_object_share_a_budget():
             "will be run due to call cost exceeds limit for rule: m"
         )
     ]
+
+
+def test_what_was_stored_before_its_type_was_declared_is_not_compared_with():
+    old = {"t": "no time at all"}
+    timed = schema.compile_schema(
+        {
+            "type": "object",
+            "properties": {
+                "t": {
+                    "type": "string",
+                    "format": "date-time",
+                    "x-kubernetes-validations": [rule("self >= oldSelf", message="later")],
+                }
+            },
+        }
+    )
+    assert schema.validate(timed, {"t": "2024-01-01T00:00:00Z"}, old) == []

@@ -14,7 +14,7 @@ import re
 from collections.abc import Callable
 from typing import Any
 
-from echelon.hub.cel_values import CelError, parse_date, parse_duration, parse_time
+from echelon.hub.cel_values import CelError, parse_date, parse_loose_duration, parse_time
 from echelon.hub.schema_node import JSON, Schema
 
 Convert = Callable[[Any], Any]
@@ -148,7 +148,7 @@ def type_of(schema: Schema, *, root: bool = False) -> Type | None:
     if schema.type == "object":
         return _type_of_object(schema)
     if schema.preserve_unknown and schema.type is None:
-        return DYN
+        return None
     kind = schema.type or ""
     return _SCALARS.get((kind, schema.format or "")) or _SCALARS.get((kind, ""))
 
@@ -204,7 +204,7 @@ _STRING_CONVERTERS: dict[str, Convert] = {
     "byte": _bytes,
     "date-time": parse_time,
     "date": parse_date,
-    "duration": parse_duration,
+    "duration": parse_loose_duration,
 }
 
 

@@ -228,6 +228,31 @@ def parse_duration(text: str) -> Duration:
     return Duration(-nanos if match[1] == "-" else nanos)
 
 
+_LOOSE_NANOS = {
+    **_UNIT_NANOS,
+    **dict.fromkeys(("nano", "nanos", "nanosecond", "nanoseconds"), 1),
+    **dict.fromkeys(("micro", "micros", "microsecond", "microseconds"), 1000),
+    **dict.fromkeys(("milli", "millis", "millisecond", "milliseconds"), 10**6),
+    **dict.fromkeys(("sec", "secs", "second", "seconds"), NANOS),
+    **dict.fromkeys(("min", "mins", "minute", "minutes"), 60 * NANOS),
+    **dict.fromkeys(("hr", "hrs", "hour", "hours"), 3600 * NANOS),
+    **dict.fromkeys(("d", "day", "days"), 86400 * NANOS),
+    **dict.fromkeys(("w", "wk", "week", "weeks"), 7 * 86400 * NANOS),
+}
+_LOOSE = re.compile(r"\s*(\d+)\s*([A-Za-zµμ]+)", re.ASCII)
+
+
+def parse_loose_duration(text: str) -> Duration:
+    """Parse what the schema format `duration` admits: Go's notation, and `1 day` or `2w`."""
+    try:
+        return parse_duration(text)
+    except CelError:
+        parts = _LOOSE.findall(text)
+        if not parts or any(unit.lower() not in _LOOSE_NANOS for _, unit in parts):
+            raise
+        return Duration(sum(int(amount) * _LOOSE_NANOS[unit.lower()] for amount, unit in parts))
+
+
 def format_duration(value: Duration) -> str:
     """Print a duration as CEL's `string()` does: seconds with a fraction."""
     sign, nanos = ("-", -value.nanos) if value.nanos < 0 else ("", value.nanos)

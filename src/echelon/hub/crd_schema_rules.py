@@ -170,6 +170,13 @@ def _defaults(found: Found, schema: Schema, path: str) -> None:
 
 def _rules(found: Found, schema: Schema, path: str, *, root: bool = False) -> None:
     declared = type_of(schema, root=root) if schema.rules else None
+    if schema.rules and declared is None:
+        found.add(
+            "InternalError",
+            f"{path}.x-kubernetes-validations",
+            "Internal error: internal error: failed to construct type information for x-kubernetes-validations "
+            "rules: unable to convert structural schema to CEL declarations",
+        )
     for index, rule in enumerate(schema.rules):
         where = f"{path}.x-kubernetes-validations[{index}]"
         if not rule.rule.strip():

@@ -158,6 +158,8 @@ class _Run:
         me: Any = None
         was: Any = None
         ready = False
+        if value is None:
+            return  # rules are about values; null is the absence of one
         for compiled in rules.here:
             optional = bool(compiled.rule.optional_old_self)
             if compiled.uses_old and old is MISSING and not optional:
@@ -167,6 +169,8 @@ class _Run:
             if not ready:
                 me, was = _convert(rules.convert, value), _convert(rules.convert, old)
                 ready = True
+            if was is _UNREADABLE and compiled.uses_old:
+                continue  # what was stored before its type was declared cannot be compared with
             before = was
             if optional:
                 before = NONE if old is MISSING else Maybe(was)
@@ -218,10 +222,17 @@ class _Unchanged:
         return self.answer
 
 
+_UNREADABLE: Any = object()
+"""Stands for a value that does not have the type its schema declares; every use of it fails."""
+
+
 def _convert(convert: Callable[[Any], Any] | None, value: JSON) -> Any:
     if convert is None or value is None or value is MISSING:
         return None if value is MISSING else value
-    return convert(value)
+    try:
+        return convert(value)
+    except (CelError, TypeError, ValueError, AttributeError):
+        return _UNREADABLE
 
 
 def field_text(path: Path, more: str = "") -> str:
@@ -269,5 +280,5 @@ def _worded(reason: str, value: JSON, detail: str, field: str) -> Cause:
     if reason == "FieldValueRequired":
         return Cause(reason, f"Required value: {detail}", field)
     if reason == "FieldValueDuplicate":
-        return Cause(reason, f"Duplicate value: {bad_value(value)}", field)
+        return Cause(reason, f"Duplicate value: {shown}".rstrip(": "), field)
     return Cause(reason, f"Invalid value: {shown}{detail}", field)
