@@ -125,6 +125,7 @@ class Fleet:
         self.witness = Witness()
         self.mortal: Mortal | None = None
         self.manager: Manager | None = None
+        self.leaving: list[str] = []
         self.deaths = 0
         self.calm = False
 
@@ -183,7 +184,7 @@ class Fleet:
                     await self.toggle()
                 elif what < 0.8 and made < 3:
                     made += 1
-                    index = str(self.rng.randint(0, 1))
+                    index = self.rng.choice(("0", "1", None))
                     await self.rollout.run(f"r{made}", index=index, strategy=self.rng.choice(("s", "t")))
                 elif what < 0.85:
                     await self.delete_a_request()
@@ -211,7 +212,9 @@ class Fleet:
     async def live(self) -> None:
         r, rng = self.rollout, self.rng
         clusters = {f"m{i}": {"g": rng.choice("ab")} for i in range(rng.randint(2, 6))}
-        await r.begin(clusters, self.stages(), snapshots=2, leaving=[])
+        self.leaving = [f"old{i}" for i in range(rng.choice((0, 0, 1, 2)))]
+        everybody = {**clusters, **{name: {} for name in self.leaving}}
+        await r.begin(everybody, self.stages(), snapshots=2, leaving=self.leaving)
         await r.strategy("t", [stage("all", maxConcurrency="50%")])
         witness = Cache(self.w.client())
         witness.store(r.scope.run).subscribe(self.witness.sees)
@@ -223,7 +226,7 @@ class Fleet:
             asyncio.create_task(self.disturb_members(delivery, list(clusters))),
             asyncio.create_task(self.people()),
         ]
-        await r.run("r1", index="1", state=rng.choice(("Run", "Initialize")))
+        await r.run("r1", index=rng.choice(("1", None)), state=rng.choice(("Run", "Initialize")))
         await asyncio.sleep(rng.uniform(60, 900))
         await self.mend(delivery)
         await self.everything_ends()
@@ -280,8 +283,13 @@ class Fleet:
         assert won, {run.name: run_phase(run.status.conditions) for run in runs}
         self.check_failures(runs)
         if len(runs) == 1:
+            wanted = f"p-{runs[0].status.resource_snapshot_index_used}-snapshot"
             for entry in (one for held in runs[0].status.stages_status for one in held.clusters):
-                assert await self.rollout.version_of(entry.cluster_name) == "p-1-snapshot"
+                assert await self.rollout.version_of(entry.cluster_name) == wanted
+        bindings = (await self.rollout.client.list(self.rollout.scope.binding)).items
+        assert not [one.name for one in bindings if one.spec.target_cluster in self.leaving]
+        snapshots = (await self.rollout.client.list(self.rollout.scope.resource_snapshot)).items
+        assert len(snapshots) <= 3, "the same content was stored twice"
 
     def check_failures(self, runs: list[Run]) -> None:
         """Nobody but a later run may have ended a run: nothing that went wrong around it is a reason to fail."""
