@@ -11,15 +11,18 @@ from typing import Any
 
 import msgspec
 
-from echelon.hub import builtins_computed, builtins_decode, builtins_rules, metadata, schema
+from echelon.hub import builtins_computed, builtins_decode, builtins_nulls, builtins_rules, metadata, schema
 from echelon.hub.call import Call
 from echelon.hub.duplicates import doubled_fields
-from echelon.hub.gotext import quote
+from echelon.hub.gotext import go_text, quote
 from echelon.hub.kinds import encode
 from echelon.hub.status import StatusError, bad_request
 
 Json = dict[str, Any]
 MODES = ("Ignore", "Warn", "Strict")
+NULLS = (b"null", b"Null", b"NULL", b"~", b":\n", b"- \n", b"-\n")
+"""Without one of these a request holds no null; JSON knows the first, YAML all of them."""
+
 MAX_WARNINGS = 20
 """Warning headers on one answer: enough to see the mistake, small enough for header limits."""
 
@@ -32,10 +35,12 @@ def shape(call: Call, obj: Json) -> None:
             f'fieldValidation: Unsupported value: "{mode}": supported values: "Ignore", "Strict", "Warn"'
         )
     patched = _as_patched(call, obj) if mode == "Strict" and call.verb == "patch" else b""
-    _meta, unknown = metadata.shape(obj)
+    _meta, unknown = metadata.shape(obj, custom=call.kind.custom)
     kind, compiled = call.kind, call.kind.schema
     if compiled is not None:
         if kind.definition:
+            if not call.request.body.isascii() or any(word in call.request.body for word in NULLS):
+                builtins_nulls.fill(compiled, obj)
             builtins_decode.check(kind, compiled, obj)
             unknown += schema.prune_in_order(compiled, obj)
         else:
@@ -51,7 +56,9 @@ def shape(call: Call, obj: Json) -> None:
 
 
 def _as_patched(call: Call, obj: Json) -> bytes:
-    """Print a patched object as the server does: of custom resources every map is sorted."""
+    """Print a patched object as the server does: of custom resources every map is sorted; or the strategic patch."""
+    if "strategic" in call.request.headers.get("content-type", ""):
+        return go_text(msgspec.json.decode(call.request.body)).encode()
     if call.kind.custom:
         return msgspec.json.encode(obj, order="sorted")
     return encode(dict(sorted(obj.items())))

@@ -9,7 +9,7 @@ from echelon.hub.call import Call, Response
 from echelon.hub.gotext import bad_value
 from echelon.hub.negotiate import document, form_of
 from echelon.hub.patch import json_patch, merge_patch
-from echelon.hub.rest_write import change_object, expect_name
+from echelon.hub.rest_write import change_entry, expect_name
 from echelon.hub.status import StatusError, bad_request, conflict, internal, invalid, not_found
 
 Json = dict[str, Any]
@@ -67,15 +67,9 @@ def _selector(given: Any) -> str:
     plain = given.get("matchLabels") if "matchLabels" in given or "matchExpressions" in given else given
     parts = [f"{key}={value}" for key, value in sorted((plain or {}).items())]
     for one in given.get("matchExpressions") or ():
-        key, values = one["key"], ",".join(sorted(one.get("values") or ()))
-        parts.append(
-            {
-                "In": f"{key} in ({values})",
-                "NotIn": f"{key} notin ({values})",
-                "Exists": key,
-                "DoesNotExist": f"!{key}",
-            }[one["operator"]]
-        )
+        key, values = one.get("key", ""), ",".join(sorted(one.get("values") or ()))
+        shown = {"In": f"{key} in ({values})", "NotIn": f"{key} notin ({values})", "Exists": key}
+        parts.append(shown.get(one.get("operator", ""), f"!{key}"))
     return ",".join(parts)
 
 
@@ -110,18 +104,9 @@ async def patch_scale(call: Call) -> Response:
 
 
 async def _write(call: Call, change: Any) -> Response:
-    shown: list[Json] = []
-
-    def changed(old: Json) -> Json:
-        new = _with_replicas(call, old, change(scale_of(call, old)))
-        shown[:] = [new]
-        return new
-
-    response = await change_object(call, changed)
-    import msgspec  # noqa: PLC0415 - the answer is an object we know
-
-    assert isinstance(response.body, bytes)
-    return document(scale_of(call, msgspec.json.decode(response.body)), 200, form_of(call))
+    form = form_of(call)
+    after = await change_entry(call, lambda old: _with_replicas(call, old, change(scale_of(call, old))))
+    return document(scale_of(call, call.kind.read(after)), 200, form)
 
 
 def _with_replicas(call: Call, old: Json, scale: Any) -> Json:
