@@ -354,7 +354,9 @@ def test_a_started_cluster_on_another_version_ends_the_run(scope):
         events = (await r.client.list(EVENTS)).items
         told = next(one for one in events if one["reason"] == "UpdateRunFailed")
         assert told["type"] == "Warning"
-        assert told["message"].startswith(f"cannot continue the updateRun: {text}")  # then the cause, for people
+        assert told["message"].startswith(
+            f"cannot continue the updateRun: {text}"
+        )  # then the cause, for people
 
     play(scope, scenario)
 
