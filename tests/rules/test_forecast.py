@@ -5,7 +5,7 @@ from __future__ import annotations
 from datetime import timedelta
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 from msgspec.structs import replace
 
@@ -97,6 +97,7 @@ def test_finished_and_empty_stages_ask_for_nothing():
     assert open_approvals(web_v7().status) == 1
 
 
+@settings(deadline=None)
 @given(
     st.integers(1, 60),
     st.integers(1, 20),
@@ -118,6 +119,7 @@ def test_more_slots_never_take_longer_and_the_range_is_a_range(total, slots, sec
     assert remaining(few.status, low, NOW) == low * -(-total // slots)
 
 
+@settings(deadline=None)
 @given(st.integers(0, 10**7))
 def test_spans_are_written_shortly(seconds):
     text = span_text(timedelta(seconds=seconds))

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from echelon.views.changes import changes_between, masked, write_changes
@@ -48,6 +48,7 @@ def test_a_new_api_version_is_a_change_of_the_same_object():
     assert [one.verb for one in changes_between([deployment()], [newer], KEY)] == ["changed"]
 
 
+@settings(deadline=None)
 @given(st.text(min_size=4, max_size=40), st.text(min_size=4, max_size=40))
 def test_secret_values_are_never_shown(before, after):
     text = "\n".join(write_changes(changes_between([secret(p=before)], [secret(p=after)], KEY)))

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import msgspec
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 from msgspec.structs import replace
 
@@ -139,6 +139,11 @@ def test_colours_add_nothing_but_colours():
     assert [re.sub(r"\x1b\[[0-9;]*m", "", line).rstrip() for line in coloured] == render(shown, PLAIN)
 
 
+def test_a_picture_that_is_out_of_date_says_so():
+    lines = render(replace(viewed(web_v7()), stale="connection refused"), PLAIN)
+    assert lines[-1] == "out of date, the hub does not answer: connection refused"
+
+
 def test_the_finding_names_the_command_for_more():
     lines = render(viewed(stuck(1)), PLAIN)
     assert lines[-1].endswith("echelon diagnose v7")
@@ -179,6 +184,7 @@ def test_a_large_stage_is_told_by_tenths_and_by_trouble():
 
 
 # --- text -------------------------------------------------------------------------------------------------------
+@settings(deadline=None)
 @given(st.text(alphabet="abc  ", max_size=200), st.integers(10, 80))
 def test_wrapping_keeps_every_word_and_the_width(text, width):
     lines = wrapped(text.strip(), width, "  ")
@@ -186,6 +192,7 @@ def test_wrapping_keeps_every_word_and_the_width(text, width):
     assert all(len(line) <= width or " " not in line.strip() for line in lines)
 
 
+@settings(deadline=None)
 @given(st.integers(1, 120))
 def test_painting_never_exceeds_the_width(width):
     shown = viewed(web_v7())
