@@ -167,8 +167,8 @@ def _check_takeover(look: Look, bindings: Mapping[str, Binding]) -> None:
     for index, stage in enumerate(look.status.stages_status):
         for position, entry in enumerate(stage.clusters):
             binding = bindings.get(entry.cluster_name)
-            if binding is None:
-                continue
+            if binding is None or not (entry.conditions or seen.rivals):
+                continue  # nobody else is there, and nothing was done here yet
             rival = taken_over_by(entry, binding, target_of(seen.run, look.status, entry), seen)
             if rival:
                 text = preempted_text(entry.cluster_name, stage.stage_name, binding, rival)

@@ -96,8 +96,8 @@ def conditions_of(binding: Binding) -> Conditions:
 def is_handed_over(binding: Binding, target: Target) -> bool:
     """R-CLUSTER-2: on target, Bound, and stamped at the current generation."""
     return (
-        is_on_target(binding, target)
-        and binding.spec.state == BindingState.BOUND
+        binding.spec.state == BindingState.BOUND
+        and is_on_target(binding, target)
         and is_true_at(conditions_of(binding), ROLLOUT_STARTED, binding.metadata.generation)
     )
 
@@ -175,7 +175,7 @@ def taken_over_by(entry: ClusterStatus, binding: Binding, target: Target, seen: 
     """
     if is_on_target(binding, target):
         return ""
-    rival = rival_of(binding, seen)
+    rival = rival_of(binding, seen) if seen.rivals else None
     if rival is not None:
         return rival.name if is_later(rival, seen.run) else ""
     return _gone_mover(binding, seen) if is_recorded(entry, SUCCEEDED) else ""

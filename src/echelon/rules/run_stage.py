@@ -68,6 +68,7 @@ class _Walker:
     missing: str  # how the text about a missing binding ends
     entries: list[ClusterStatus]
     limit: int
+    plain_target: Target | None = None
     recorded: int = 0  # in flight and on record as started
     unrecorded: list[int] = field(default_factory=list)  # in flight, handed over by this run, not on record
     turns: list[int] = field(default_factory=list)  # not started by this run
@@ -125,7 +126,11 @@ class _Walker:
             self.unrecorded.append(position)
 
     def _target(self, entry: ClusterStatus) -> Target:
-        return target_of(self.look.seen.run, self.look.status, entry)
+        if entry.resource_override_snapshots or entry.cluster_resource_override_snapshots:
+            return target_of(self.look.seen.run, self.look.status, entry)
+        if self.plain_target is None:  # the same for every cluster without overrides
+            self.plain_target = target_of(self.look.seen.run, self.look.status, entry)
+        return self.plain_target
 
     def _still(self, entry: ClusterStatus, *, is_stuck: bool) -> None:
         self.recorded += 1
