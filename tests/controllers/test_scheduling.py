@@ -1,4 +1,7 @@
-"""What wakes the scheduler, on the in-process hub with members written down by hand (scenarios 9, 33 to 36, 95, 96)."""
+"""What wakes the scheduler, on the in-process hub with members written down by hand (scenarios 9, 33 to 36, 95, 96).
+
+Rules: R-PICK-9.
+"""
 
 import asyncio
 

@@ -1,4 +1,7 @@
-"""What a placement's status says, its copy, its events, its end (numbers in brackets are the scenarios')."""
+"""What a placement's status says, its copy, its events, its end (numbers in brackets are the scenarios').
+
+Rules: R-STATUS-1 to R-STATUS-6, R-PLACE-1 to R-PLACE-6.
+"""
 
 import json
 from datetime import timedelta

@@ -1,4 +1,7 @@
-"""Rolling updates by the contract's scenarios, for both scopes (numbers in brackets are the scenarios')."""
+"""Rolling updates by the contract's scenarios, for both scopes (numbers in brackets are the scenarios').
+
+Rules: R-ROLL-1 to R-ROLL-6.
+"""
 
 from datetime import timedelta
 

@@ -1,4 +1,7 @@
-"""Scheduling by the contract's scenarios, for both scopes (numbers in brackets are the scenarios')."""
+"""Scheduling by the contract's scenarios, for both scopes (numbers in brackets are the scenarios').
+
+Rules: R-PICK-1 to R-PICK-7.
+"""
 
 from datetime import timedelta
 

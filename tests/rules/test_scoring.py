@@ -1,4 +1,7 @@
-"""Scores, skews, taints and eligibility by the contract's tables (numbers in brackets are the scenarios')."""
+"""Scores, skews, taints and eligibility by the contract's tables (numbers in brackets are the scenarios').
+
+Rules: R-PICK-6, R-PICK-8.
+"""
 
 from datetime import timedelta
 

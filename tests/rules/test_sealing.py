@@ -1,4 +1,7 @@
-"""Secrets in history are sealed: unreadable, bound to their place, equal when equal, and as big as before."""
+"""Secrets in history are sealed: unreadable, bound to their place, equal when equal, and as big as before.
+
+Rules: R-SEAL-1, R-SEAL-2.
+"""
 
 import base64
 

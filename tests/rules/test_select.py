@@ -1,4 +1,7 @@
-"""Selecting resources by the contract's scenarios (numbers in brackets are the scenarios')."""
+"""Selecting resources by the contract's scenarios (numbers in brackets are the scenarios').
+
+Rules: R-SELECT-1 to R-SELECT-6.
+"""
 
 import pytest
 

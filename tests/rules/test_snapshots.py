@@ -1,4 +1,7 @@
-"""Versions of resources and policies (numbers in brackets are the scenarios')."""
+"""Versions of resources and policies (numbers in brackets are the scenarios').
+
+Rules: R-VERSION-1 to R-VERSION-5, R-POLICY-1, R-POLICY-2.
+"""
 
 import base64
 from datetime import timedelta

@@ -60,7 +60,7 @@ class Held(NamedTuple):
 def sort_bindings(
     bindings: Iterable[Binding], latest: PolicySnapshot | None, clusters: Mapping[str, MemberCluster]
 ) -> Held:
-    """Put every binding into its class. A second live binding of a cluster counts as obsolete."""
+    """R-PICK-7: every binding is in exactly one class; a second live binding of a cluster counts as obsolete."""
     held = Held([], [], [], [], [], [])
     rows: dict[str, list[Binding]] = {name: getattr(held, name) for name in Held._fields}
     current: set[str] = set()

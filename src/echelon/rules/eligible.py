@@ -21,7 +21,7 @@ _MINUTES = re.compile(r"[0-9]+\.[0-9]{2} minutes ago")
 
 
 def why_ineligible(cluster: MemberCluster, now: datetime) -> str | None:
-    """Return why nothing new may be placed on the cluster, or None when it may."""
+    """R-PICK-8: nothing new is placed on a cluster that has left, is silent, has not joined or is ill for long."""
     if cluster.metadata.is_deleting:
         return "cluster has left the fleet"
     agents = cluster.status.agent_status if cluster.status else ()

@@ -132,7 +132,7 @@ def status_of(view: View) -> PlacementStatus:
 
 
 def _bounded(status: PlacementStatus) -> PlacementStatus:
-    """Shorten what clusters report until the status can be stored; the bindings keep all of it."""
+    """R-STATUS-6: what clusters report is shortened until the status can be stored; bindings keep all of it."""
     for kept in _SHORTER:
         if len(msgspec.json.encode(status)) <= MAX_STATUS_BYTES:
             return status
@@ -186,6 +186,7 @@ def _condition(view: View, type_: str, status: str, said: Said) -> Condition:
 
 # --- scheduling -----------------------------------------------------------------------------------------------------
 def _scheduled(view: View) -> Condition:
+    """R-STATUS-1: until the scheduler has answered for this generation, nothing is said of clusters."""
     type_ = view.scope.condition_prefix + SCHEDULED
     policy = view.policy
     status = policy.status if policy else None
@@ -203,7 +204,7 @@ def _scheduled(view: View) -> Condition:
 
 
 def _missing(view: View, policy: PolicySnapshot, found_count: int) -> list[ClusterPlacementStatus]:
-    """Return an entry for each cluster that the policy wants and that could not be found."""
+    """R-STATUS-5: each cluster that is wanted and not found has an entry with the reason."""
     decisions = policy.status.cluster_decisions if policy.status else ()
     asked = policy.spec.policy
     wanted = 0
@@ -267,7 +268,7 @@ def _cluster(
 
 
 def _walk(view: View, binding: Binding | None) -> list[Condition]:
-    """Return the stations a cluster has passed, and the one where it is."""
+    """R-STATUS-2: a cluster shows the stations it has passed, and the one where it is."""
     if binding is None:
         return [_condition(view, ROLLOUT_STARTED, UNKNOWN, PENDING[ROLLOUT_STARTED])]
     conditions = binding.status.conditions if binding.status else ()
@@ -335,7 +336,7 @@ def _sum_up(
 
 
 def _external(view: View, clusters: Sequence[ClusterPlacementStatus]) -> tuple[str, str]:
-    """Return the version all clusters have, and why nothing more can be said, if nothing can."""
+    """R-STATUS-4: under External the placement has a version where all its clusters have the same."""
     indexes = {entry.observed_resource_index for entry in clusters}
     if not clusters:
         return "", ""
@@ -362,6 +363,7 @@ def _external(view: View, clusters: Sequence[ClusterPlacementStatus]) -> tuple[s
 
 
 def _totals(view: View, clusters: Sequence[ClusterPlacementStatus]) -> list[Condition]:
+    """R-STATUS-3: of all clusters, any Unknown wins, then any False, else it is True; the first not True is the last."""
     if not clusters:
         return []
     summed: list[Condition] = []

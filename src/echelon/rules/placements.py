@@ -142,7 +142,7 @@ def step(seen: Seen, now: datetime) -> Plan:
 
 
 def _held_until(seen: Seen, status: PlacementStatus, now: datetime) -> datetime | None:
-    """Return until when a status that only moves on is held back; None when it is to be written now.
+    """R-PLACE-6: the status of many clusters is written at a pace, news of the whole at once.
 
     The status of many clusters is big and changes with each of them: writing all of it each time would cost the
     square of their number. News about the whole placement is never held back.
@@ -187,7 +187,7 @@ def _look(
 
 
 def _refused(seen: Seen, message: str, now: datetime) -> PlacementStatus:
-    """Say the author's error, and leave everything else as it was."""
+    """R-PLACE-1: the author's error is said, and everything else stays as it was."""
     placement = seen.placement
     old = placement.status or PlacementStatus()
     said = Condition(
@@ -235,7 +235,7 @@ def copy_namespace(scope: Scope, placement: Placement) -> str | None:
 
 
 def _moved_namespace(seen: Seen) -> str:
-    """Return why the selected namespace may not be what it is, if it may not: readers would lose the status."""
+    """R-PLACE-2: the namespace of a copied status may not be switched: its readers would lose it."""
     namespace = copy_namespace(seen.scope, seen.placement)
     if namespace is None:
         return ""
@@ -257,7 +257,7 @@ def _moved_namespace(seen: Seen) -> str:
 def _with_copy(
     seen: Seen, status: PlacementStatus, steps: list[tuple[Action, ...]], now: datetime
 ) -> PlacementStatus:
-    """Copy the status into the namespace, if that is wanted, and say whether it worked."""
+    """R-PLACE-3: the status is copied into its namespace where that is wanted, and whether it worked is said."""
     namespace = copy_namespace(seen.scope, seen.placement)
     if not namespace:
         return status
@@ -306,7 +306,7 @@ def _copy(seen: Seen, namespace: str, source: PlacementStatus, now: datetime) ->
 
 # --- telling people -------------------------------------------------------------------------------------------------
 def _events(seen: Seen, status: PlacementStatus) -> tuple[Emit, ...]:
-    """Return an event for each condition that has just become True for this generation, and one for all of them."""
+    """R-PLACE-4: each condition that turns True for this generation is an event, and all of them are one more."""
     placement, prefix = seen.placement, seen.scope.condition_prefix
     generation = placement.metadata.generation
     before = placement.status.conditions if placement.status else ()
@@ -332,7 +332,7 @@ def about_placement(scope: Scope, placement: Placement) -> Ref:
 
 # --- the end --------------------------------------------------------------------------------------------------------
 def _clean_up(seen: Seen) -> Plan:
-    """Delete what was made for a deleted placement, then let it go."""
+    """R-PLACE-5: what was made for a deleted placement is deleted, then the placement is let go."""
     placement, scope = seen.placement, seen.scope
     if FINALIZER_CRP_CLEANUP not in placement.metadata.finalizers:
         return NOTHING

@@ -54,7 +54,7 @@ def hash_of(policy: PlacementPolicy | None) -> str:
 def plan_policy_snapshot(
     scope: Scope, placement: Placement, snapshots: Sequence[PolicySnapshot]
 ) -> PolicyPlan:
-    """Get the policy snapshot of the placement as it is now, or say how to make it."""
+    """R-POLICY-1: another policy is another snapshot; numberOfClusters alone makes none."""
     latest = newest_policy_snapshot(snapshots)
     digest = hash_of(placement.spec.policy)
     if latest is not None and latest.spec.policy_hash == digest.encode():
@@ -92,7 +92,7 @@ def _annotations(placement: Placement) -> dict[str, str]:
 
 
 def _refresh(scope: Scope, placement: Placement, snapshot: PolicySnapshot) -> Patch | None:
-    """Mark a snapshot latest and note generation and count, as far as that is not so already."""
+    """R-POLICY-2: the snapshot notes the generation and the count it stands for."""
     held, meta = snapshot.metadata, {}
     noted = {
         key: value for key, value in _annotations(placement).items() if held.annotations.get(key) != value

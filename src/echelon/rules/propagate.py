@@ -183,7 +183,7 @@ class Vetoes(msgspec.Struct, frozen=True, kw_only=True):
     def is_placeable(
         self, manifest: Mapping[str, Any], has_service: Callable[[str, str], bool] = lambda _ns, _name: False
     ) -> bool:
-        """Whether this very object may be placed; what a controller makes anew in each cluster is not."""
+        """R-SELECT-5: what a controller makes anew in each cluster is not placed, whoever selects it."""
         meta = manifest["metadata"]
         gvk, name = gvk_of(manifest), meta["name"]
         if meta.get("deletionTimestamp"):
@@ -207,7 +207,7 @@ class Vetoes(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def placing_order(gvk: Gvk, namespace: str, name: str) -> tuple[int, str, str]:
-    """Sort key of selected objects: what others depend on first, then by group/version and name."""
+    """R-SELECT-6: what others depend on comes first, then group/version and name decide."""
     rank = _RANK.get(gvk.kind)
     where = f"{namespace}/{name}"
     if rank is None:

@@ -140,7 +140,7 @@ def decided(snapshot: PolicySnapshot) -> Decided:
 
 
 def is_concerned(held: Decided, cluster: MemberCluster, *, is_held: bool, namespace: str | None) -> bool:
-    """Whether this cluster, as it is now, may be decided upon otherwise than it was.
+    """R-PICK-9: a cluster's change matters where this one cluster could be decided upon otherwise.
 
     `is_held` says whether the placement has the cluster already; then nothing about it matters any more.
     """

@@ -137,7 +137,7 @@ def step(seen: Seen, now: datetime) -> Plan:
 
 
 def _push(scope: Scope, bindings: Sequence[Binding], applied: ApplyStrategy) -> tuple[Action, ...]:
-    """Put a changed apply strategy on every binding that has one already; what was started stays started."""
+    """R-ROLL-5: a changed apply strategy reaches every binding that has one, at once."""
     return tuple(
         _patch(scope, binding, {"applyStrategy": _replacing(binding.spec.apply_strategy, applied)}, None)
         for binding in bindings
@@ -147,7 +147,7 @@ def _push(scope: Scope, bindings: Sequence[Binding], applied: ApplyStrategy) -> 
 
 # --- limits ---------------------------------------------------------------------------------------------------------
 def limits_of(placement: Placement, bindings: Sequence[Binding]) -> Limits:
-    """Work out the limits; percentages are of the wanted number of clusters, rounded up."""
+    """R-ROLL-1: limits are numbers or percentages of the wanted clusters, rounded up."""
     strategy = placement.spec.strategy
     update = (strategy.rolling_update if strategy else None) or RollingUpdate()
     policy = placement.spec.policy
@@ -177,7 +177,7 @@ def amount_of(value: IntOrString, target: int) -> int:
 
 # --- judging bindings -----------------------------------------------------------------------------------------------
 def ready_at(binding: Binding, period: timedelta) -> datetime | None:
-    """Return since when (or from when on) a binding is ready; None when only a report can make it so."""
+    """R-ROLL-2: ready is what delivery reports as available; where nobody can tell, after a while."""
     generation = binding.metadata.generation
     current = {said.type: said for said in _conditions(binding) if said.observed_generation == generation}
     reported = current.get(DIFF_REPORTED)
@@ -191,7 +191,7 @@ def ready_at(binding: Binding, period: timedelta) -> datetime | None:
 
 
 def is_failed(binding: Binding) -> bool:
-    """Whether delivery of what the binding names has failed."""
+    """R-ROLL-3: failed is what delivery reports as false, unless it is only on its way."""
     generation = binding.metadata.generation
     return any(
         said.type in NOT_YET
@@ -245,6 +245,7 @@ def sort_bindings(
 
 
 def _row_of(binding: Binding, wanted: Mapping[str, Wanted], going: Collection[str]) -> str:
+    """R-ROLL-4: on one cluster, deletion comes before creation."""
     cluster = binding.spec.target_cluster
     if binding.metadata.is_deleting:
         return ""
@@ -261,6 +262,7 @@ def _row_of(binding: Binding, wanted: Mapping[str, Wanted], going: Collection[st
 
 # --- the step -------------------------------------------------------------------------------------------------------
 def _plan(scope: Scope, rows: Sorted, limits: Limits, wanted: Mapping[str, Wanted], now: datetime) -> Plan:
+    """R-ROLL-6: what has failed is updated at once, the rest within the limits, removals first."""
     may_go = max(rows.ready_count - rows.leaving_ready_count - (limits.target - limits.max_unavailable), 0)
     may_start = max(limits.target + limits.max_surge - rows.can_be_ready_count, 0)
     removed, kept = rows.removing[:may_go], rows.removing[may_go:]

@@ -101,6 +101,7 @@ def _ask(seen: Seen, snapshot: PolicySnapshot, held: life.Held, now: datetime) -
 
 # --- the three policies ---------------------------------------------------------------------------------------------
 def _pick_fixed(policy: PlacementPolicy, seen: Seen, held: life.Held, now: datetime) -> Cycle:
+    """R-PICK-1: PickFixed takes the named clusters that can receive anything."""
     if not policy.cluster_names:
         return Cycle()  # nothing was named yet: say nothing, keep everything
     current = held.current_by_cluster()
@@ -127,6 +128,7 @@ def _pick_fixed(policy: PlacementPolicy, seen: Seen, held: life.Held, now: datet
 
 
 def _pick_all(policy: PlacementPolicy | None, seen: Seen, held: life.Held, now: datetime) -> Cycle:
+    """R-PICK-2: PickAll takes every cluster that passes the filters."""
     passing, refused = _filter(policy, seen, held, now)
     picks = [Pick(name, say.picked(name, Score())) for name in passing]
     wanted = set(passing)
@@ -139,6 +141,7 @@ def _pick_all(policy: PlacementPolicy | None, seen: Seen, held: life.Held, now: 
 def _pick_n(
     snapshot: PolicySnapshot, policy: PlacementPolicy, seen: Seen, held: life.Held, now: datetime
 ) -> Cycle:
+    """R-PICK-3: PickN keeps what it has and fills up with the best of those that pass the filters."""
     wanted = wanted_count(snapshot)
     present = len(held.scheduled) + len(held.bound)
     if present > wanted or (present == wanted and held.obsolete):
@@ -170,6 +173,7 @@ def wanted_count(snapshot: PolicySnapshot) -> int:
 
 
 def _downscale(held: life.Held, surplus: int) -> Cycle:
+    """R-PICK-4: of too many clusters scheduled ones go before bound ones, lower scores and smaller names first."""
     going = [*sorted(held.scheduled, key=_least_wanted), *sorted(held.bound, key=_least_wanted)][:surplus]
     names = {binding.name for binding in going}
     kept = [binding for binding in (*held.scheduled, *held.bound) if binding.name not in names]
@@ -200,7 +204,7 @@ def _settled(snapshot: PolicySnapshot, held: life.Held) -> Cycle:
 def why_filtered(
     policy: PlacementPolicy | None, cluster: MemberCluster, namespace: str | None, now: datetime
 ) -> str | None:
-    """Return why a cluster cannot be picked, or None. `namespace` is the placement's own, if it has one."""
+    """R-PICK-5: filters in this order, the first refusal is the reason: affinity, eligibility, namespace, taints."""
     if not is_required(policy, cluster):
         return "cluster does not match with any of the required cluster affinity terms"
     if why := why_ineligible(cluster, now):
@@ -255,6 +259,7 @@ class Ranking(NamedTuple):
 def _rank(
     policy: PlacementPolicy, seen: Seen, held: life.Held, passing: Sequence[str], count: int
 ) -> Ranking:
+    """R-PICK-6: spread before affinity before being held already; among equals the greatest name is picked first."""
     preferences = Preferences(policy, seen.clusters.values())
     obsolete = {binding.spec.target_cluster for binding in held.obsolete}
     affinity = {name: (preferences.score(seen.clusters[name]), int(name in obsolete)) for name in passing}

@@ -51,7 +51,7 @@ def _wrapped(envelope: Mapping[str, Any]) -> list[Mapping[str, Any]]:
 
 
 def seal(manifests: Sequence[Manifest], key: bytes) -> list[Manifest]:
-    """Return the manifests with the values of Secrets sealed."""
+    """R-SEAL-1: values of Secrets enter history sealed, also those inside envelopes."""
     cipher = AESSIV(key)
 
     def turn(value: str, bound_to: list[bytes]) -> str:
@@ -66,7 +66,7 @@ def seal(manifests: Sequence[Manifest], key: bytes) -> list[Manifest]:
 
 
 def open_sealed(manifests: Sequence[Manifest], key: bytes) -> list[Manifest]:
-    """Return the manifests as they were; what is not sealed passes through. Raises CannotOpen."""
+    """R-SEAL-2: they open only with the key and in their own place; raises CannotOpen."""
     cipher = AESSIV(key)
 
     def turn(value: str, bound_to: list[bytes]) -> str:

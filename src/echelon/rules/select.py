@@ -122,7 +122,7 @@ def looks(placement: Placement, vetoes: Vetoes) -> list[Look]:
 
 
 def select(placement: Placement, source: Source, vetoes: Vetoes) -> Selected:
-    """Select; raises InvalidSelection."""
+    """R-SELECT-1: everything that any selector selects, each object once; raises InvalidSelection."""
     found: dict[tuple[str, str, str, str], Mapping[str, Any]] = {}
     for obj in _Pass(placement, source, vetoes).objects():
         if not vetoes.is_placeable(obj, source.has_service):
@@ -163,6 +163,7 @@ class _Pass:
                 yield from self._others(selector, gvk)
 
     def _one_namespace(self, selector: ResourceSelector) -> str:
+        """R-SELECT-2: a namespace with selectors narrows the other selectors to itself; it must exist."""
         for obj in self._matching(selector, self._kind(NAMESPACE), None):
             name: str = obj["metadata"]["name"]
             if not obj["metadata"].get("deletionTimestamp") and not self.vetoes.is_reserved(name):
@@ -173,6 +174,7 @@ class _Pass:
         )
 
     def _namespaces(self, selector: ResourceSelector) -> Iterator[Mapping[str, Any]]:
+        """R-SELECT-3: a namespace brings all that is in it, unless only itself is asked for; a reserved one is refused."""
         if self.placement.namespace:
             raise InvalidSelection(
                 f"invalid placement {self.key}: cannot select cluster-scoped resource Namespace in a resourcePlacement"
@@ -192,6 +194,7 @@ class _Pass:
                     yield from self.source.objects(resource, name)
 
     def _others(self, selector: ResourceSelector, gvk: Gvk) -> Iterator[Mapping[str, Any]]:
+        """R-SELECT-4: other kinds are selected in the scope of the placement; an unknown kind is refused by name."""
         resource = self._kind(gvk)
         gvr = f"{gvk.group}/{gvk.version}, Resource={resource.plural}"
         if resource.namespaced and self.within is None:

@@ -84,7 +84,7 @@ def plan_snapshot(
     delays: Delays = AT_ONCE,
     digest: str = "",
 ) -> Version:
-    """Get the version of these resources, or say how to make it.
+    """R-VERSION-1: other content than the latest version's is a new version, also when it was there before.
 
     `snapshots` are all of the placement's; `digest` is `hash_of(resources)` where the caller knows it already.
     """
@@ -127,7 +127,7 @@ def _again(
 
 
 def _repair(latest: ResourceSnapshot) -> dict[str, Any]:
-    """Mark it latest; and forget a change that was noticed and has been taken back."""
+    """R-VERSION-5: the latest version is marked so; a change that was noticed and taken back is forgotten."""
     meta: dict[str, Any] = {}
     if not is_latest(latest):
         meta["labels"] = {LABEL_IS_LATEST_SNAPSHOT: LABEL_TRUE}
@@ -149,7 +149,7 @@ def _wait(
     delays: Delays,
     now: datetime,
 ) -> Version | None:
-    """Return the latest version while changes are still collected, None when the next may be made."""
+    """R-VERSION-2: changes are collected for a while before a version is made of them."""
     if delays.minimum_interval <= timedelta(0) and delays.collection <= timedelta(0):
         return None
     noted = _noted(latest)
@@ -208,7 +208,7 @@ def _unmark(scope: Scope, snapshots: Iterable[ResourceSnapshot]) -> tuple[Action
 
 
 def _prune(scope: Scope, snapshots: Sequence[ResourceSnapshot], limit: int) -> tuple[Action, ...]:
-    """Delete whole old versions so that the next fits; they count as objects, parts included."""
+    """R-VERSION-4: whole old versions are deleted so that the next fits; they count as objects, parts included."""
     if len(snapshots) < limit:
         return ()
     kept = sorted({resource_index(snapshot) for snapshot in snapshots}, reverse=True)[: limit - 1]
@@ -253,7 +253,7 @@ def is_envelope(manifest: Manifest) -> bool:
 
 
 def split(resources: Sequence[Manifest]) -> list[list[Manifest]]:
-    """Cut resources into parts of bounded size, in order; one that is larger alone is a part of its own."""
+    """R-VERSION-3: a version is cut into parts of bounded size, in order; what is larger alone is a part of its own."""
     parts: list[list[Manifest]] = [[]]
     size = 0
     for manifest in resources:
