@@ -119,7 +119,7 @@ def snapshot(call: Call) -> tuple[int, str, dict[str, Entry | None] | None]:
             return store.committed, decoded.start, None
         if decoded.rv < store.compacted:
             error = expired(EXPIRED_TOKEN)
-            error.list_meta = {"continue": write_token(-1, decoded.start)}  # type: ignore[attr-defined]
+            error.list_meta = {"continue": write_token(-1, decoded.start)}
             raise error
         return decoded.rv, decoded.start, table.at(decoded.rv)
     if not asked or asked == "0":

@@ -105,7 +105,11 @@ async def _stream(
             if await watcher.ready(min(ends_at, bookmark_at) - now):
                 for piece in _pieces(call, watcher, form, floor):
                     yield piece
-            elif watcher.closed or loop.time() >= ends_at:
+            elif watcher.closed:
+                return
+            elif loop.time() >= ends_at:
+                if bookmarks:  # so that the next watch begins where this one ends
+                    yield _bookmark(call, form, max(call.hub.store.committed, floor), None)
                 return
             elif bookmarks and loop.time() >= bookmark_at:
                 bookmark_at = loop.time() + BOOKMARK_EVERY_S

@@ -21,13 +21,15 @@ class StatusError(Exception):
         self.message = message
         self.details = details
         self.headers: dict[str, str] = {}
+        self.list_meta: Json = {}
+        """Metadata of the Status: a continue token that still works."""
 
     def body(self) -> Json:
         """Return the Status object."""
         status: Json = {
             "kind": "Status",
             "apiVersion": "v1",
-            "metadata": {},
+            "metadata": self.list_meta,
             "status": "Failure",
             "message": self.message,
         }
