@@ -41,6 +41,7 @@ COMMANDS: dict[str, tuple[str, str, str]] = {
         "sandbox",
         "Add, remove, slow down, cut off or break simulated members.",
     ),
+    "hub": ("echelon.cli.hub", "hub", "Serve an empty Kubernetes API, to test anything against."),
     "hub-agent": ("echelon.cli.agents", "hub_agent", "Run the engine against a hub cluster."),
     "member-agent": ("echelon.cli.agents", "member_agent", "Run the member's side in a member cluster."),
     "install": (
@@ -53,7 +54,7 @@ COMMANDS: dict[str, tuple[str, str, str]] = {
 
 # how --help groups them
 SECTIONS: dict[str, tuple[str, ...]] = {
-    "Try it": ("demo", "up", "down", "sandbox"),
+    "Try it": ("demo", "up", "down", "sandbox", "hub"),
     "Look": ("runs", "get", "watch", "status", "approvals", "diagnose", "plan", "history", "diff"),
     "Decide": ("start", "approve", "stop", "resume", "rollback"),
     "Members": ("clusters", "drain", "uncordon"),
