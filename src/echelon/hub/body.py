@@ -154,6 +154,9 @@ def decode_object(call: Call) -> dict[str, Any]:
             f'{_go_type(value)} into Go value of type struct {{ APIVersion string "json:\\"apiVersion,omitempty\\""; '
             'Kind string "json:\\"kind,omitempty\\"" }',
         )
+    for field in ("apiVersion", "kind"):
+        if value.get(field) is not None and not isinstance(value[field], str):
+            raise _unrecognized(call, _not_text(field, value[field]))
     return value
 
 

@@ -75,6 +75,8 @@ async def serve(call: Call) -> Response:
             if call.kind.custom
             else no_such_resource()
         )
+    if call.name and not call.subresource and call.kind.verbs == ("create",):
+        raise no_such_resource()
     need(call, verb)
     if not named_right(call):
         raise method_not_allowed()
