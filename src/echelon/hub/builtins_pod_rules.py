@@ -7,6 +7,7 @@ path and what is allowed there.
 from __future__ import annotations
 
 import re
+from collections.abc import Callable
 from typing import Any
 
 from echelon.hub import metadata
@@ -14,6 +15,8 @@ from echelon.hub.gotext import bad_value
 from echelon.rules.quantity import InvalidQuantity, quantity_of
 
 Json = dict[str, Any]
+Rule = Callable[["Found", Json, "Json | None"], None]
+"""Checks an object of one kind, given what it replaces."""
 
 _LABEL = re.compile(metadata.LABEL_FMT + r"\Z")
 _ENV = re.compile(r"[^=\x00-\x1f\x7f-\U0010ffff]+\Z")
@@ -133,6 +136,12 @@ def _container(found: Found, container: Json, path: str, names: set[str], volume
                 where,
                 key,
                 "a valid environment variable name must consist only of printable ASCII characters other than '='",
+            )
+        if variable.get("valueFrom") == {}:
+            found.invalid(
+                f"{path}.env[{index}].valueFrom",
+                "",
+                "must specify one of: `fieldRef`, `resourceFieldRef`, `configMapKeyRef`, `secretKeyRef` or `fileKeyRef`",
             )
     for index, mount in enumerate(container.get("volumeMounts") or ()):
         where, volume = f"{path}.volumeMounts[{index}]", mount.get("name", "")

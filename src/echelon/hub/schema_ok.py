@@ -20,6 +20,7 @@ from echelon.hub import regex
 from echelon.hub.gotext import INT64_MAX, INT64_MIN
 from echelon.hub.schema_formats import string_format
 from echelon.hub.schema_node import JSON, Schema
+from echelon.rules.quantity import InvalidQuantity, parse_quantity
 
 Check = Callable[[JSON], bool]
 
@@ -94,6 +95,8 @@ def effective_format(schema: Schema) -> str:
 
 
 def _string_check(schema: Schema) -> Check:
+    if schema.int_or_string and schema.format == "quantity":
+        return _is_quantity
     low, high = schema.min_length, schema.max_length
     matches = regex.search(schema.pattern) if schema.pattern else None
     has_format = string_format(effective_format(schema))
@@ -114,6 +117,14 @@ def _string_check(schema: Schema) -> Check:
         )
 
     return check
+
+
+def _is_quantity(value: JSON) -> bool:
+    try:
+        parse_quantity(value)
+    except InvalidQuantity:
+        return False
+    return True
 
 
 def is_integral(value: float) -> bool:
