@@ -209,9 +209,10 @@ class Hub:
 
 
 def _is_unserved(cluster: Cluster, target: Target) -> bool:
-    """Say whether a group of custom resources is served, but in other versions."""
-    versions = {kind.version for kind in cluster.catalog.own() if kind.group == target.group}
-    return bool(versions) and target.version not in versions
+    """Say whether a group is unknown, or one of custom resources that is served in other versions only."""
+    if target.group in builtins.groups():
+        return False
+    return all(kind.group != target.group or kind.version != target.version for kind in cluster.catalog.own())
 
 
 def wanted(target: Target) -> Attributes:

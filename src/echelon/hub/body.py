@@ -14,9 +14,10 @@ import yaml
 
 from echelon.hub import protobuf
 from echelon.hub.call import Call
+from echelon.hub.gotext import quote
 from echelon.hub.jsontext import json_problem
 from echelon.hub.protobuf import PROTOBUF_TYPE
-from echelon.hub.status import StatusError, bad_request, unsupported_media_type
+from echelon.hub.status import StatusError, bad_request, invalid, unsupported_media_type
 
 MAX_BODY = 3 * 1024 * 1024
 """kube-apiserver's own limit for one request body."""
@@ -100,7 +101,9 @@ def _yaml_problem(error: Exception) -> str:
     """Say where and why a text is no YAML."""
     mark = getattr(error, "problem_mark", None)
     if mark is not None:
-        return f"line {mark.line + 1}: {getattr(error, 'problem', '')}"
+        # A scanner has not yet counted the line it stumbled in; a parser has.
+        line = mark.line + 1 if isinstance(error, yaml.scanner.ScannerError) else max(mark.line, 1)
+        return f"line {line}: {getattr(error, 'problem', '')}"
     return str(error).splitlines()[0] if str(error) else "cannot be read"
 
 
@@ -181,6 +184,8 @@ def expect_kind(call: Call, obj: dict[str, Any]) -> None:
         if not obj["apiVersion"]:
             what = f"does not match the expected API version ({kind.api_version})"
             raise bad_request(f"the API version in the data () {what}")
+        if obj["apiVersion"] == kind.api_version and obj["kind"] != kind.kind:
+            raise _other_kind(call, obj)
     given_version, given_kind = obj.get("apiVersion") or kind.api_version, obj.get("kind") or kind.kind
     if kind.custom or (given_version, given_kind) == (kind.api_version, kind.kind):
         expect_kind_as(obj, kind.api_version, kind.kind)
@@ -204,6 +209,14 @@ def expect_kind_as(obj: dict[str, Any], api_version: str, kind: str) -> None:
     if given_kind != kind:
         raise bad_request(f"the kind in the data ({given_kind}) does not match the expected kind ({kind})")
     obj["apiVersion"], obj["kind"] = api_version, kind
+
+
+def _other_kind(call: Call, obj: dict[str, Any]) -> StatusError:
+    """Answer that a custom resource says it is another one."""
+    given, meta = str(obj["kind"]), obj.get("metadata")
+    message = f"Invalid value: {quote(given)}: must be {call.kind.kind}"
+    cause = {"reason": "FieldValueInvalid", "message": message, "field": "kind"}
+    return invalid(call.kind.group, given, meta.get("name", "") if isinstance(meta, dict) else "", [cause])
 
 
 def _not_text(field: str, value: Any) -> str:

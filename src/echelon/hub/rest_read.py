@@ -140,7 +140,9 @@ async def list_objects(call: Call) -> Response:
     limit = page_limit(call)
     timeout(call)
     entries = select(call.table, scope, match, after, then)
-    meta: Json = {"resourceVersion": str(rev)}
+    meta: Json = (
+        {"continue": "", "resourceVersion": str(rev)} if call.kind.custom else {"resourceVersion": str(rev)}
+    )
     if limit and len(entries) > limit:
         meta["continue"] = write_token(rev, entries[limit - 1].key + "\x00")
         if match is None:

@@ -140,7 +140,7 @@ async def change_entry(call: Call, change: Change, operation: str = "Update") ->
         old = call.kind.read(entry.body)
         new = change(old)
         kind_rules.on_decoded(call, new)
-        if call.verb == "patch" and not new["metadata"].get("name"):
+        if operation != "Apply" and not new["metadata"].get("name"):
             raise nameless(call)
         expect_same(call, new, old)
         if operation != "Apply":
