@@ -13,6 +13,7 @@ from typing import Any, Protocol
 import click
 
 from echelon.cli.duration import Duration
+from echelon.cli.placing import placing_flags, read_placing
 from echelon.cli.serve import run_loop
 
 LOST_LEASE = 3  # exit code: another replica leads now; whoever restarts us makes us a candidate again
@@ -86,6 +87,7 @@ class Engine(Protocol):
     help="Only one of several replicas works.",
 )
 @click.option("--leader-election-namespace", default="fleet-system", show_default=True)
+@placing_flags
 def hub_agent(
     kubeconfig: str | None,
     context: str | None,
@@ -95,6 +97,7 @@ def hub_agent(
     stuck_after: float,
     leader_elect: bool,
     leader_election_namespace: str,
+    **placing: Any,
 ) -> None:
     """Run the engine against a hub cluster."""
     from echelon.client import kubeconfig as config
@@ -108,7 +111,8 @@ def hub_agent(
 
     configure_logs(log_level, as_json=log_json)
     access = config.load(kubeconfig, context)
-    options = EngineOptions(runs=run_seen.Options(stuck_after=timedelta(seconds=stuck_after)))
+    runs = run_seen.Options(stuck_after=timedelta(seconds=stuck_after))
+    options = EngineOptions(runs=runs, **read_placing(placing))
 
     async def run() -> int:
         client = connect(access, field_manager="echelon-hub-agent", user_agent="echelon-hub-agent")

@@ -20,6 +20,7 @@ from echelon.controllers.sealing import SealKey
 from echelon.controllers.selection import Selection
 from echelon.controllers.staged import StagedRuns
 from echelon.rules import membership, placements, run_seen, work_generation_seen
+from echelon.rules.propagate import Vetoes
 from echelon.rules.sealing import KEY_BYTES
 from echelon.runtime.controller import Controller
 from echelon.runtime.manager import Manager
@@ -34,12 +35,13 @@ class EngineOptions(msgspec.Struct, frozen=True, kw_only=True):
     placements: placements.Options = placements.Options()
     delivery: work_generation_seen.Options = work_generation_seen.Options()
     membership: membership.Options = membership.Options()
+    vetoes: Vetoes = Vetoes()
 
 
 def hub_controllers(manager: Manager, options: EngineOptions) -> list[Controller]:
     """Make every controller of a hub, sharing one cache and one selection of the hub's resources."""
     cache = manager.cache
-    selection = Selection(cache, manager.client)
+    selection = Selection(cache, manager.client, options.vetoes)
     metrics = RunMetrics(manager.telemetry.registry, manager.clock)
     placement_metrics = PlacementMetrics(manager.telemetry.registry, manager.clock)
     made: list[Controller] = [

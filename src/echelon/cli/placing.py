@@ -1,0 +1,101 @@
+"""The flags of the hub agent about what may be placed, and how long changes are collected; names are the peer's."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from datetime import timedelta
+from typing import Any
+
+import click
+
+from echelon.cli.duration import Duration
+
+MAX_INTERVAL_S, MAX_COLLECTION_S = 300.0, 60.0  # the peer's limits
+
+
+def placing_flags(command: Callable[..., Any]) -> Callable[..., Any]:
+    """Add the flags."""
+    for option in reversed(
+        (
+            click.option(
+                "--resource-snapshot-creation-minimum-interval",
+                "interval_s",
+                type=Duration(),
+                default="30s",
+                show_default=True,
+                help="Between two versions of a placement's resources, at most 5m.",
+            ),
+            click.option(
+                "--resource-changes-collection-duration",
+                "collection_s",
+                type=Duration(),
+                default="15s",
+                show_default=True,
+                help="How long changes are collected before a version is made of them, at most 1m.",
+            ),
+            click.option(
+                "--skipped-propagating-apis",
+                "skipped_apis",
+                default="",
+                help="APIs never placed, besides the built-in ones: group;group/version;group/version/Kind,Kind",
+            ),
+            click.option(
+                "--allowed-propagating-apis",
+                "allowed_apis",
+                default="",
+                help="Place only these APIs; not together with --skipped-propagating-apis.",
+            ),
+            click.option(
+                "--skipped-propagating-namespaces",
+                "skipped_namespaces",
+                default="",
+                help="Namespaces never placed, besides default, kube-* and fleet-*; separated by , or ;",
+            ),
+            click.option(
+                "--enable-workload",
+                "workloads_enabled",
+                is_flag=True,
+                help="The hub runs workloads itself, so its volume claims are not placed.",
+            ),
+        )
+    ):
+        command = option(command)
+    return command
+
+
+def read_placing(given: dict[str, Any]) -> dict[str, Any]:
+    """Return what the flags mean, as fields of the engine's options."""
+    from echelon.rules.placements import Options
+    from echelon.rules.propagate import InvalidApiList, Vetoes, parse_api_list
+    from echelon.rules.snapshots import Delays
+
+    _limit("--resource-snapshot-creation-minimum-interval", given["interval_s"], MAX_INTERVAL_S)
+    _limit("--resource-changes-collection-duration", given["collection_s"], MAX_COLLECTION_S)
+    if given["skipped_apis"] and given["allowed_apis"]:
+        raise click.UsageError(
+            "--skipped-propagating-apis and --allowed-propagating-apis exclude each other: the second replaces "
+            "every denial, the first adds to them"
+        )
+    try:
+        skipped, allowed = parse_api_list(given["skipped_apis"]), parse_api_list(given["allowed_apis"])
+    except InvalidApiList as error:
+        raise click.UsageError(
+            f"--skipped-propagating-apis or --allowed-propagating-apis: {error}"
+        ) from error
+    delays = Delays(
+        minimum_interval=timedelta(seconds=given["interval_s"]),
+        collection=timedelta(seconds=given["collection_s"]),
+    )
+    names = given["skipped_namespaces"].replace(",", ";").split(";")
+    vetoes = Vetoes(
+        skipped_apis=skipped,
+        allowed_apis=allowed,
+        skipped_namespaces=frozenset(name.strip() for name in names if name.strip()),
+        workloads_enabled=given["workloads_enabled"],
+    )
+    return {"placements": Options(delays=delays), "vetoes": vetoes}
+
+
+def _limit(flag: str, seconds: float, most: float) -> None:
+    if not 0 <= seconds <= most:
+        raise click.UsageError(f"{flag} must be between 0s and {most:g}s, not {seconds:g}s")
