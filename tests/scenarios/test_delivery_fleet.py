@@ -8,7 +8,7 @@ import pytest
 from tools.bench.delivery import Requests
 
 from echelon.api import builtin
-from echelon.api.own import CLUSTER_ENVELOPES, ENVELOPES, EVICTIONS, MEMBER_CLUSTERS, WORKS
+from echelon.api.own import APPLIED_WORKS, CLUSTER_ENVELOPES, ENVELOPES, EVICTIONS, MEMBER_CLUSTERS, WORKS
 from echelon.api.scope import CLUSTER, NAMESPACED, SCOPES
 from echelon.client.errors import NotFound
 from tests.stories import (
@@ -249,6 +249,60 @@ def test_a_deleted_placement_leaves_members_and_hub_clean(story):
         assert await story.hub.get(builtin.CONFIG_MAPS, "app-cm", SPACE), "the hub's own stays"
 
     play(story, scenario)
+
+
+ABANDON = {"deleteStrategy": {"propagationPolicy": "Abandon"}}
+
+
+def test_an_abandoning_placement_leaves_its_resources_on_the_members(story):
+    async def scenario():
+        await story.place(strategy=ABANDON)
+        await story.holds(story.is_ok)
+        before = {member: (await story.on(member))["metadata"]["uid"] for member in MEMBERS}
+        await story.unplace()
+        await story.w.settle()
+        assert (await story.hub.list(story.scope.binding)).items == []
+        left = [work.name for work in (await story.hub.list(WORKS)).items]
+        assert left == (["ns-only-work"] * 3 if story.namespace else [])
+        for member in MEMBERS:
+            held = await story.on(member)
+            assert held["metadata"]["uid"] == before[member]
+            assert not held["metadata"].get("ownerReferences")
+            applied = (await story.w.client(cluster=member).list(APPLIED_WORKS)).items
+            assert [work.name for work in applied] == (["ns-only-work"] if story.namespace else [])
+
+    play(story, scenario)
+
+
+def test_a_placement_that_changes_its_mind_about_abandoning_is_heard(story):
+    async def scenario():
+        await story.place(strategy=ABANDON)
+        await story.holds(story.is_ok)
+        body = {"spec": {"strategy": {"deleteStrategy": {"propagationPolicy": "Delete"}}}}
+        await story.hub.patch(story.scope.placement, story.name, story.namespace, body)
+        await story.w.settle()
+        await story.unplace()
+        await story.w.settle()
+        for member in MEMBERS:
+            assert await story.on(member) is None
+
+    play(story, scenario)
+
+
+def test_what_an_abandoning_placement_gives_up_itself_is_removed(wide):
+    async def scenario():
+        await wrap(wide, QUOTA)
+        await wide.place(strategy=ABANDON)
+        await wide.holds(wide.is_ok)
+        await wide.hub.delete(ENVELOPES, "wrap", SPACE)  # its Work goes while the placement stays
+        await wide.becomes(lambda: wide.on("member2", builtin.RESOURCE_QUOTAS, "quota"), None)
+        taint = {"key": "k", "value": "v", "effect": "NoSchedule"}
+        await wide.hub.patch(MEMBER_CLUSTERS, "member1", None, {"spec": {"taints": [taint]}})
+        await evict(wide, "member1")
+        await wide.becomes(lambda: wide.on("member1", builtin.NAMESPACES, SPACE), None)
+        assert await wide.data("member2") == {"data": "test"}
+
+    play(wide, scenario)
 
 
 def test_a_restarted_engine_writes_nothing_when_nothing_changed(story):

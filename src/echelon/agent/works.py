@@ -20,7 +20,13 @@ import msgspec
 from echelon.agent.apply import Applier, Job
 from echelon.agent.member import Member
 from echelon.api.cluster import InternalMemberCluster
-from echelon.api.names import FINALIZER_WORK_CLEANUP, MembershipState, member_namespace
+from echelon.api.names import (
+    ANNOTATION_ABANDON,
+    FINALIZER_WORK_CLEANUP,
+    LABEL_TRUE,
+    MembershipState,
+    member_namespace,
+)
 from echelon.api.own import APPLIED_WORKS, INTERNAL_MEMBER_CLUSTERS, WORKS
 from echelon.api.scope import Key
 from echelon.api.work import AppliedWork, AppliedWorkStatus, Work
@@ -270,14 +276,18 @@ class Works:
     # deletion
 
     async def _delete(self, key: Key, work: Work) -> Looked:
-        """Take everything off the member: the AppliedWork goes, with all it owns."""
+        """Take everything off the member: the AppliedWork goes, with all it owns (or without, if that is wanted)."""
         applied: AppliedWork | None = self._applied.get(work.name)
         if applied is None:
             self.applier.forget(key)
             return Looked(work=work, is_gone=True)
         if not applied.metadata.is_deleting:
+            stays = work.metadata.annotations.get(ANNOTATION_ABANDON) == LABEL_TRUE
             await self._client.delete(
-                APPLIED_WORKS, applied.name, uid=applied.metadata.uid, propagation="Foreground"
+                APPLIED_WORKS,
+                applied.name,
+                uid=applied.metadata.uid,
+                propagation="Orphan" if stays else "Foreground",
             )
             return Looked(work=work)
         unblock_at = needs_unblocking_at(applied, self.options)

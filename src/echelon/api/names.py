@@ -63,6 +63,9 @@ ANNOTATION_REQUESTER: Final = (
 )
 ANNOTATION_WRITTEN_AT: Final = "echelon.dev/written-at"  # on Works: when the member last got something to do
 ANNOTATION_WRITTEN_FOR: Final = "echelon.dev/written-for"  # and for which generation of the binding
+ANNOTATION_ABANDON: Final = (
+    "echelon.dev/abandon"  # on Works: "true" leaves the objects on the member when they go
+)
 ANNOTATION_EVICTED_BINDING: Final = (
     "echelon.dev/evicted-binding"  # on evictions: uid of the binding they take
 )

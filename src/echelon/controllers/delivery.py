@@ -104,7 +104,7 @@ class Delivery:
         return self._keys("cluster", member.name if member else "")
 
     def _of_placement(self, old: Placement | None, new: Placement | None) -> Iterable[Key]:
-        if old is None or new is None or _report_back(old) == _report_back(new):
+        if old is None or new is None or _strategies(old) == _strategies(new):
             return ()
         return self._keys("placement", own_key(new))
 
@@ -131,9 +131,10 @@ class Delivery:
         cluster = binding.spec.target_cluster
         namespace = member_namespace(cluster)
         works = [work for work in self._works.by("delivery: binding", key) if work.namespace == namespace]
+        owner = placement_of(binding)
+        placement = self._placements.get(owner.name, owner.namespace)
         if binding.metadata.is_deleting:
-            return Seen(scope=self.scope, binding=binding, works=works)
-        placement = placement_of(binding)
+            return Seen(scope=self.scope, binding=binding, placement=placement, works=works)
         spec = binding.spec
         master = await self._find(self._snapshots, spec.resource_snapshot_name, key.namespace)
         group = self._snapshots.by("delivery: group", _group_of(master)) if master else ()
@@ -141,7 +142,7 @@ class Delivery:
             scope=self.scope,
             binding=binding,
             cluster=self._members.get(cluster),
-            placement=self._placements.get(placement.name, placement.namespace),
+            placement=placement,
             works=works,
             find_work=lambda name: self._works.get(name, namespace),
             master=self._seals.opened(master) if master else None,
@@ -207,9 +208,10 @@ def _key_of(ref: NamespacedName) -> Key:
     return Key(ref.namespace, ref.name)
 
 
-def _report_back(placement: Placement) -> Any:
+def _strategies(placement: Placement) -> Any:
+    """Return what Works take from the placement itself."""
     strategy = placement.spec.strategy
-    return strategy.report_back_strategy if strategy else None
+    return (strategy.report_back_strategy, strategy.delete_strategy) if strategy else (None, None)
 
 
 def _is_same_to_us(old: Work | None, new: Work) -> bool:

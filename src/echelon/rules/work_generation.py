@@ -44,7 +44,7 @@ from echelon.rules.work_generation_content import (
     wanted_works,
 )
 from echelon.rules.work_generation_seen import Seen
-from echelon.rules.work_generation_sync import DuplicateWorks, Works, remove, tunings
+from echelon.rules.work_generation_sync import DuplicateWorks, Works, removals, tunings
 
 DELETION_WAIT = timedelta(seconds=30)
 """How long a deleted binding waits for its Works to be gone: a silent member must not hold up the hub for ever."""
@@ -106,8 +106,7 @@ def _let_go(seen: Seen, now: datetime) -> Plan:
         return NOTHING
     live = seen.live_works
     if live:
-        deletes = tuple(remove(work) for work in live)
-        return Plan(steps=(deletes,), why="removing what was delivered")
+        return Plan(steps=_some(removals(live, seen)), why="removing what was delivered")
     asked_at = [work.metadata.deletion_timestamp for work in seen.works]
     latest = max((at for at in asked_at if at is not None), default=None)
     if latest is not None and now < latest + DELETION_WAIT:
@@ -131,7 +130,7 @@ def _synchronize(seen: Seen, now: datetime) -> Plan:
         report = binding_status.not_synchronized(seen.binding, str(error))
         event = error.event if isinstance(error, DuplicateWorks) else ""
         return _plan(seen, (first, tunings(seen, now)), report, now, event)
-    steps = (first, writes, tuple(remove(work) for work in works.left_over()))
+    steps = (first, writes, *removals(works.left_over()))
     if any(_is_news(action) for action in writes):
         if binding_status.has_spoken(seen.binding):
             return _plan(seen, steps, binding_status.in_progress(seen.binding), now)

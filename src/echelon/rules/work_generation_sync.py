@@ -13,11 +13,14 @@ import msgspec
 
 from echelon.api.binding import Binding
 from echelon.api.names import (
+    ANNOTATION_ABANDON,
     ANNOTATION_PARENT_CLUSTER_OVERRIDE_HASH,
     ANNOTATION_PARENT_OVERRIDE_HASH,
     ANNOTATION_WRITTEN_AT,
     ANNOTATION_WRITTEN_FOR,
     LABEL_PARENT_RESOURCE_SNAPSHOT_INDEX,
+    LABEL_TRUE,
+    DeletePolicy,
     ReportBackType,
     member_namespace,
 )
@@ -99,7 +102,11 @@ class Works:
                 "name": self._free_name(wanted),
                 "namespace": self.namespace,
                 "labels": wanted.labels,
-                "annotations": {**wanted.annotations, **_written(self.seen, self.now)},
+                "annotations": {
+                    **wanted.annotations,
+                    **_written(self.seen, self.now),
+                    **marks(self.seen, None),
+                },
             },
             "spec": {"workload": {"manifests": wanted.render()}, **_strategies(self.seen)},
         }
@@ -142,7 +149,7 @@ def _update(seen: Seen, work: Work, wanted: Wanted, now: datetime) -> Patch | No
         for key in (ANNOTATION_PARENT_OVERRIDE_HASH, ANNOTATION_PARENT_CLUSTER_OVERRIDE_HASH)
     )
     if is_current:
-        return _patch(seen, work, {}, spec, now) if spec else None
+        return _patch(seen, work, {}, spec, now)
     manifests = wanted.render()
     if list((work.spec or WorkSpec()).manifests) != manifests:
         spec["workload"] = {"manifests": manifests}
@@ -150,11 +157,32 @@ def _update(seen: Seen, work: Work, wanted: Wanted, now: datetime) -> Patch | No
     return _patch(seen, work, meta, spec, now)
 
 
-def _patch(seen: Seen, work: Work, meta: dict[str, Any], spec: dict[str, Any], now: datetime) -> Patch:
-    if not spec:
-        return Patch(ref=_ref(work), body={"metadata": meta})
-    annotations = {**meta.get("annotations", {}), **_written(seen, now)}
-    return Patch(ref=_ref(work), body={"metadata": {**meta, "annotations": annotations}, "spec": spec})
+def _patch(seen: Seen, work: Work, meta: dict[str, Any], spec: dict[str, Any], now: datetime) -> Patch | None:
+    annotations = {**meta.get("annotations", {}), **marks(seen, work)}
+    if spec:
+        annotations |= _written(seen, now)
+    body: dict[str, Any] = {"spec": spec} if spec else {}
+    if annotations:
+        body["metadata"] = {**meta, "annotations": annotations}
+    return Patch(ref=_ref(work), body=body) if body else None
+
+
+def marks(seen: Seen, work: Work | None) -> dict[str, str | None]:
+    """R-DELIVER-10: Works say whether their objects stay when the placement goes; once it is gone, nobody else can.
+
+    A binding that goes while its placement stays takes everything along. Returns only what is to be changed.
+    """
+    is_marked = work is not None and ANNOTATION_ABANDON in work.metadata.annotations
+    placement = seen.placement
+    if placement is None:
+        return {}
+    strategy = placement.spec.strategy.delete_strategy if placement.spec.strategy else None
+    stays = strategy is not None and strategy.propagation_policy == DeletePolicy.ABANDON
+    if seen.binding.metadata.is_deleting and not placement.metadata.is_deleting:
+        stays = False
+    if stays == is_marked:
+        return {}
+    return {ANNOTATION_ABANDON: LABEL_TRUE if stays else None}
 
 
 def _written(seen: Seen, now: datetime) -> dict[str, str]:
@@ -170,15 +198,30 @@ def _ref(work: Work) -> Ref:
     return msgspec.structs.replace(ref_of(WORKS, work), resource_version="")
 
 
-def remove(work: Work) -> Delete:
-    """Return the deletion of a Work."""
-    return Delete(ref=_ref(work))
+def removals(
+    works: Sequence[Work], seen: Seen | None = None
+) -> tuple[tuple[Action, ...], tuple[Action, ...]]:
+    """Return how Works go: first they are told what becomes of their objects, then they are deleted.
+
+    Without `seen` the placement lives on and only these Works go, with everything they hold.
+    """
+    gone = {ANNOTATION_ABANDON: None}
+    changes = [
+        (work, marks(seen, work) if seen else gone if ANNOTATION_ABANDON in work.metadata.annotations else {})
+        for work in works
+    ]
+    told = tuple(
+        Patch(ref=_ref(work), body={"metadata": {"annotations": change}}, gone_ok=True)
+        for work, change in changes
+        if change
+    )
+    return told, tuple(Delete(ref=_ref(work)) for work in works)
 
 
 def tunings(seen: Seen, now: datetime) -> tuple[Action, ...]:
     """Return the patches that bring strategies to Works whose content stays."""
-    specs = [(work, _spec_patch(seen, work)) for work in seen.live_works]
-    return tuple(_patch(seen, work, {}, spec, now) for work, spec in specs if spec)
+    patches = (_patch(seen, work, {}, _spec_patch(seen, work), now) for work in seen.live_works)
+    return tuple(patch for patch in patches if patch is not None)
 
 
 # --- strategies ----------------------------------------------------------------------------------------------------------
