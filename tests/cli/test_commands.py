@@ -323,6 +323,43 @@ def test_mistakes_are_answered_with_what_to_do(live):
         assert words is None or done.stdout == "", "talk goes to stderr"
 
 
+def test_who_owns_one_namespace_sees_its_runs_and_nothing_else(live):  # noqa: F811
+    shop = Shop(live, "tenant", "tenant")
+    shop.begin()
+    shop.run("mine")
+    rules = [
+        {
+            "apiGroups": ["placement.kubernetes-fleet.io"],
+            "resources": ["*"],
+            "verbs": ["get", "list", "watch"],
+        }
+    ]
+    subject = {"kind": "User", "name": "tina", "apiGroup": "rbac.authorization.k8s.io"}
+    reference = {"kind": "Role", "name": "tenant", "apiGroup": "rbac.authorization.k8s.io"}
+    meta = {"name": "tenant", "namespace": "tenant"}
+    rbac = "rbac.authorization.k8s.io/v1"
+    shop.apply(
+        {"apiVersion": rbac, "kind": "Role", "metadata": meta, "rules": rules},
+        {
+            "apiVersion": rbac,
+            "kind": "RoleBinding",
+            "metadata": meta,
+            "roleRef": reference,
+            "subjects": [subject],
+        },
+    )
+    shop.echelon("watch", "mine", "--until", "approval", "--timeout", "30s", "--as", "tina")
+    assert "mine" in shop.echelon("runs", "--as", "tina").stdout
+    told = shop.echelon("diagnose", "mine", "--as", "tina").stdout
+    assert "for an approval before stage prod" in told
+    assert "left the fleet" not in told
+    said = shop.echelon("approve", "mine", "-m", "me", "-y", "--as", "tina", code=1).stderr
+    assert 'User "tina" cannot patch resource "approvalrequests/status"' in said
+    said = echelon(live, "runs", "--as", "tina", code=1).stderr
+    assert 'User "tina" cannot list resource "clusterstagedupdateruns"' in said
+    assert "may not list memberclusters" in shop.echelon("plan", "mine", "--as", "tina", code=1).stderr
+
+
 def test_a_hub_that_is_not_there_is_named(live, tmp_path):
     document = yaml.safe_load(live.kubeconfig.read_text())
     for one in document["clusters"]:

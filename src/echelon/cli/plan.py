@@ -129,8 +129,13 @@ async def plan_of(hub: Hub, run: Run, scope: Scope) -> PlanView:
     from echelon.views.plan import plan_view
 
     reader = Lists(hub.client)
-    seen = await with_content(hub, reader, await seen_of(reader, run, scope))
-    return plan_view(seen, datetime.now(UTC), os.urandom(16))
+    seen = await seen_of(reader, run, scope)
+    if not reader.may_see_members:
+        raise click.ClickException(
+            "a plan needs the labels of the members, and you may not list memberclusters; create the run without "
+            "state: Run and look at it with: echelon get run"
+        )
+    return plan_view(await with_content(hub, reader, seen), datetime.now(UTC), os.urandom(16))
 
 
 async def with_content(hub: Hub, reader: Any, seen: Seen) -> Seen:
