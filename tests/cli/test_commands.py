@@ -1,4 +1,4 @@
-"""The command line as people use it: the real program against a served hub, in both scopes."""
+"""The command line as people use it, against a served hub, in both scopes."""
 
 from __future__ import annotations
 
@@ -11,6 +11,7 @@ from pathlib import Path
 import pytest
 import yaml
 
+from tests.cli import program
 from tests.live import ECHELON, Live, live  # noqa: F401 - a fixture
 
 SCOPES = pytest.mark.parametrize("space", ["", "shop"], ids=["cluster", "namespaced"])
@@ -88,16 +89,8 @@ class Shop:
 
 
 def echelon(live, *arguments, code=0, stdin=""):
-    done = subprocess.run(
-        [ECHELON, *arguments],
-        input=stdin,
-        capture_output=True,
-        text=True,
-        env=live.environment,
-        timeout=90,
-        check=False,
-    )
-    assert done.returncode == code, (arguments, done.returncode, done.stdout, done.stderr)
+    done = program.run(arguments, live.environment, stdin)
+    assert done.returncode == code, (arguments, done)
     assert "Traceback" not in done.stderr
     return done
 
@@ -323,7 +316,7 @@ def test_mistakes_are_answered_with_what_to_do(live):
         assert words is None or done.stdout == "", "talk goes to stderr"
 
 
-def test_who_owns_one_namespace_sees_its_runs_and_nothing_else(live):  # noqa: F811
+def test_who_owns_one_namespace_sees_its_runs_and_nothing_else(live):
     shop = Shop(live, "tenant", "tenant")
     shop.begin()
     shop.run("mine")
