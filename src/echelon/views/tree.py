@@ -106,6 +106,8 @@ def tree(view: RunView, look: Look) -> list[Line]:
         for position, line in enumerate(inner):
             branch = "└─ " if position == len(inner) - 1 else "├─ "
             lines.append((Span(("   " if is_last else "│  ") + branch, "dim"), *line))
+    if view.stale:
+        lines.append((Span(f"out of date, the hub does not answer: {view.stale}", "bad"),))
     return lines + _footer(view, look)
 
 
@@ -313,6 +315,8 @@ def _cluster_changes(was: StageView, stage: StageView, head: str) -> Iterator[st
         if was.done * 10 // max(1, was.total) != stage.done * 10 // max(1, stage.total):
             yield f"{head} stage {stage.name} {_count(stage)} done"
         return
+    done = was.done
     for name, before, now in zip(stage.clusters, was.letters, stage.letters, strict=True):
         if before != now:
-            yield f"{head} {name} {STATES[now]} ({_count(stage)} of stage {stage.name} done)"
+            done += (now == "D") - (before == "D")
+            yield f"{head} {name} {STATES[now]} ({done}/{stage.total} of stage {stage.name} done)"
