@@ -14,7 +14,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from echelon.hub import access, builtins, discovery, health, openapi, policies, rest
+from echelon.hub import access, builtins, discovery, health, openapi, policies, rest, webhooks
 from echelon.hub.access_rules import Attributes
 from echelon.hub.admission import Admission
 from echelon.hub.body import MAX_BODY
@@ -42,6 +42,7 @@ from echelon.hub.status import (
 )
 from echelon.hub.store import Event, Store
 from echelon.hub.tokens import AUTHENTICATED, Tokens
+from echelon.hub.webhooks import WebhookPlugin
 from echelon.hub.world import RealWorld, World
 
 if TYPE_CHECKING:
@@ -69,7 +70,8 @@ class Hub:
         self.store = Store()
         self.builtins = builtins.catalog()
         self.admission = Admission()
-        self.admission.plugins += [LimitRanges(), PolicyPlugin()]
+        self.webhooks = WebhookPlugin()
+        self.admission.plugins += [LimitRanges(), self.webhooks, PolicyPlugin()]
         self.authority: Authority | None = None
         self.tokens = Tokens(self)
         self.pod_log: Callable[[str, dict[str, Any], str], str] = lambda _cluster, _pod, _container: ""
@@ -111,6 +113,7 @@ class Hub:
         """Finish what was accepted."""
         self.closing = True
         self.housekeeping.close()
+        await self.webhooks.close()
         self.store.log.close()
 
     def root_certificate(self) -> str:
@@ -201,8 +204,8 @@ class Hub:
         resource = event.table.resource
         if resource in access.RESOURCES:
             self.clusters[event.table.cluster].access_changed(event)
-        elif resource in policies.RESOURCES:
-            self.clusters[event.table.cluster].policies_changed()
+        elif resource in policies.RESOURCES or resource in webhooks.RESOURCES:
+            self.clusters[event.table.cluster].admission_changed()
         elif resource == CRDS:
             self.clusters[event.table.cluster].crd_changed(event)
         self.housekeeping.observe(event)

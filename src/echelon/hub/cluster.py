@@ -16,6 +16,7 @@ from echelon.hub.custom import kinds_of
 from echelon.hub.kinds import Catalog
 from echelon.hub.policies import ClusterPolicies
 from echelon.hub.store import Event
+from echelon.hub.webhooks import ClusterWebhooks
 
 if TYPE_CHECKING:
     from echelon.hub.app import Hub
@@ -28,13 +29,14 @@ CRDS = "apiextensions.k8s.io/customresourcedefinitions"
 class Cluster:
     """One logical cluster of a hub."""
 
-    __slots__ = ("_access", "_catalog", "_custom", "_policies", "hub", "name", "notes")
+    __slots__ = ("_access", "_catalog", "_custom", "_policies", "_webhooks", "hub", "name", "notes")
 
     def __init__(self, hub: Hub, name: str) -> None:
         self.hub = hub
         self.name = name
         self._access: Access | None = None
         self._policies: ClusterPolicies | None = None
+        self._webhooks: ClusterWebhooks | None = None
         self._catalog: Catalog | None = None
         self._custom: dict[str, Any] = {}
         self.notes: dict[str, Any] = {}
@@ -64,9 +66,17 @@ class Cluster:
             self._policies = ClusterPolicies(self)
         return self._policies
 
-    def policies_changed(self) -> None:
-        """Compile the policies again when they are next needed."""
+    @property
+    def webhooks(self) -> ClusterWebhooks:
+        """Return the admission webhooks configured here."""
+        if self._webhooks is None:
+            self._webhooks = ClusterWebhooks(self)
+        return self._webhooks
+
+    def admission_changed(self) -> None:
+        """Read policies and webhooks again when they are next needed."""
         self._policies = None
+        self._webhooks = None
 
     def access_changed(self, event: Event) -> None:
         """Let a role or binding count."""

@@ -172,8 +172,8 @@ class PolicyPlugin:
                 run.check(bound)
 
 
-class _Run:
-    """One write under judgement."""
+class AdmissionRequest:
+    """One write as policies and webhooks see it."""
 
     def __init__(self, call: Call, new: Json | None, old: Json | None) -> None:
         self.call = call
@@ -195,6 +195,18 @@ class _Run:
         self.request = self._request()
         wanted = Access(call.verb, kind.group, kind.plural, call.subresource, call.namespace, call.name)
         self.authorizer = Asker(call.cluster.access, call.request.user, wanted)
+
+    def values(self, param: Json | None) -> tuple[Any, ...]:
+        """Return what expressions see, in the order of their names."""
+        return (self.new, self.old, self.request, param, self.namespace, self.authorizer)
+
+    def namespace_labels(self) -> dict[str, str] | None:
+        """Return the labels a namespaceSelector looks at; None where it does not apply."""
+        if self.namespace is not None:
+            return self.namespace["metadata"].get("labels") or {}
+        if self.call.kind.resource == "/namespaces":
+            return ((self.new or self.old or {}).get("metadata") or {}).get("labels") or {}
+        return None
 
     def _namespace(self) -> Json | None:
         if not self.call.kind.namespaced:
@@ -229,13 +241,13 @@ class _Run:
             "options": {},
         }
 
+
+class _Run(AdmissionRequest):
+    """One write under judgement."""
+
     def concerns(self, bound: Bound) -> bool:
         """Say whether a bound policy is about this write."""
-        labels: dict[str, str] | None = None
-        if self.namespace is not None:
-            labels = self.namespace["metadata"].get("labels") or {}
-        elif self.call.kind.resource == "/namespaces":
-            labels = ((self.new or self.old or {}).get("metadata") or {}).get("labels") or {}
+        labels = self.namespace_labels()
         objects = (self.new, self.old)
         return all(
             constraints_match(constraints, self.asked) and selectors_match(constraints, objects, labels)
@@ -250,7 +262,7 @@ class _Run:
             return
         params = self._params(bound) if policy.param_kind else [None]
         for param in params:
-            values = (self.new, self.old, self.request, param, self.namespace, self.authorizer)
+            values = self.values(param)
             if self._wanted(bound, values):
                 for one in policy.checks:
                     self._judge(bound, one, values)
