@@ -12,6 +12,7 @@ from __future__ import annotations
 import hashlib
 from collections import OrderedDict
 from collections.abc import Callable
+from functools import lru_cache
 from typing import Any
 
 from echelon.hub import builtins
@@ -34,8 +35,8 @@ from echelon.hub.status import no_such_resource
 
 Json = dict[str, Any]
 
-MAX_DOCUMENTS = 100
-"""Documents kept; built-in groups make about 25, each set of definitions one per group and version."""
+MAX_KEPT_BYTES = 48 * 1024 * 1024
+"""Bytes of all documents kept: all built-in ones need about 8 MB, a fleet's definitions 2 MB."""
 FORMAT = "1"
 """Changes when the way documents are written changes, so that clients fetch them anew."""
 
@@ -96,11 +97,16 @@ def _digest(kinds: list[Kind]) -> str:
     """Return what tells documents apart: the built-in ones by release, others by their definitions."""
     state = hashlib.sha512(f"{FORMAT} {builtins.data()['kubernetes']}".encode())
     for kind in kinds:
-        state.update(kind.prefix)
-        if kind.custom:
-            rest = [kind.plural, kind.list_kind, kind.namespaced, sorted(kind.subresources)]
-            state.update(encode([rest, kind.openapi]))
+        state.update(_digest_of(kind))
     return state.hexdigest()
+
+
+@lru_cache(maxsize=4096)
+def _digest_of(kind: Kind) -> bytes:
+    if not kind.custom:
+        return kind.prefix
+    rest = [kind.plural, kind.list_kind, kind.namespaced, sorted(kind.subresources)]
+    return hashlib.sha512(kind.prefix + encode([rest, kind.openapi])).digest()
 
 
 def _answer(request: Request, digest: str, make: Callable[[], Json]) -> Response:
@@ -117,7 +123,7 @@ def _answer(request: Request, digest: str, make: Callable[[], Json]) -> Response
     body = _kept.get(digest)
     if body is None:
         body = _kept[digest] = encode(make())
-        if len(_kept) > MAX_DOCUMENTS:
+        while len(_kept) > 1 and sum(map(len, _kept.values())) > MAX_KEPT_BYTES:
             _kept.popitem(last=False)
     return Response(200, body, headers=headers)
 
