@@ -520,6 +520,34 @@ def test_a_successor_takes_the_name_over_when_its_predecessor_is_gone(desk):
     play(desk, scenario)
 
 
+def test_works_go_even_with_a_binding_that_was_removed_by_force(desk):
+    async def scenario():
+        await desk.start("m1")
+        await desk.snapshot(0, CM)
+        name = await desk.bind()
+        await desk.settle()
+        await desk.manager.stop()
+        desk.w.managers.clear()
+        force = {"metadata": {"finalizers": None}}
+        await desk.client.patch(desk.scope.binding, name, desk.namespace, force)
+        await desk.client.delete(desk.scope.binding, name, desk.namespace)
+        stranger = {
+            "apiVersion": WORKS.api_version,
+            "kind": "Work",
+            "metadata": {"name": "by-hand"},
+            "spec": {"workload": {"manifests": []}},
+        }
+        await desk.client.create(WORKS, stranger, "fleet-member-m1")
+        await desk.deliver()
+        await desk.settle()
+        assert set(await desk.works()) == {"by-hand"}
+        successor = await desk.bind(name="successor")
+        await desk.settle()
+        assert (await desk.conditions(successor))["WorkSynchronized"] == ("True", "AllWorkSynced")
+
+    play(desk, scenario)
+
+
 def test_a_restart_writes_nothing_when_nothing_changed(desk):
     async def scenario():
         await desk.start("m1", "m2")

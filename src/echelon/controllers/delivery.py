@@ -31,9 +31,9 @@ from echelon.client.cache import Cache, Store
 from echelon.client.errors import ApiError, NotFound
 from echelon.controllers.sealing import Seals
 from echelon.rules import work_generation
-from echelon.rules.plan import Plan
+from echelon.rules.plan import NOTHING, Plan
 from echelon.rules.work_generation_content import binding_of_work, placement_of, placement_of_work
-from echelon.rules.work_generation_seen import Options, Seen
+from echelon.rules.work_generation_seen import Options, Orphans, Seen
 from echelon.runtime.controller import Watch, each, own_key
 
 WORKERS = 16  # decisions wait for writes; more side by side only queue up in the API server
@@ -95,7 +95,8 @@ class Delivery:
         if new is None:  # its name is free again: a binding that came after may be waiting for it
             cluster = (work.namespace or "").removeprefix(member_namespace(""))
             return [key, *self._keys("placement on cluster", (cluster, placement_of_work(work)))]
-        return () if _is_same_to_us(old, new) else (key,)
+        is_bound = self._bindings.get(key.name, key.namespace) is not None
+        return () if is_bound and _is_same_to_us(old, new) else (key,)
 
     def _of_member(self, old: MemberCluster | None, new: MemberCluster | None) -> Iterable[Key]:
         if old is not None and new is not None and old.metadata.labels == new.metadata.labels:
@@ -123,11 +124,11 @@ class Delivery:
 
     # --- loading ----------------------------------------------------------------------------------------------------
 
-    async def load(self, key: Key) -> Seen | None:
+    async def load(self, key: Key) -> Seen | Orphans | None:
         """Gather one binding."""
         binding: Binding | None = self._bindings.get(key.name, key.namespace)
         if binding is None:
-            return None
+            return await self._orphans(key)
         cluster = binding.spec.target_cluster
         namespace = member_namespace(cluster)
         works = [work for work in self._works.by("delivery: binding", key) if work.namespace == namespace]
@@ -160,6 +161,14 @@ class Delivery:
             options=self.options,
         )
 
+    async def _orphans(self, key: Key) -> Orphans | None:
+        """Return what a binding that is gone for certain has left behind."""
+        works = [work for work in self._works.by("delivery: binding", key) if not work.metadata.is_deleting]
+        if not works or await self._find(self._bindings, key.name, key.namespace) is not None:
+            return None
+        owner = placement_of_work(works[0])
+        return Orphans(works=works, placement=self._placements.get(owner.name, owner.namespace))
+
     async def _find(self, store: Store, name: str, namespace: str | None = None) -> Any | None:
         """Return an object; one that is not in the copy is asked for: it may be newer than the copy."""
         if not name:
@@ -174,13 +183,15 @@ class Delivery:
         store.observe(found)
         return found
 
-    def decide(self, seen: Seen, now: datetime) -> Plan:
+    def decide(self, seen: Seen | Orphans, now: datetime) -> Plan:
         """Apply the rule."""
-        return work_generation.step(seen, now)
+        return (
+            work_generation.clean_up(seen) if isinstance(seen, Orphans) else work_generation.step(seen, now)
+        )
 
-    def explain(self, seen: Seen, error: ApiError, now: datetime) -> Plan:
+    def explain(self, seen: Seen | Orphans, error: ApiError, now: datetime) -> Plan:
         """Say what the API server has against the Works."""
-        return work_generation.explain(seen, str(error), now)
+        return NOTHING if isinstance(seen, Orphans) else work_generation.explain(seen, str(error), now)
 
 
 def _group_of(snapshot: ResourceSnapshot) -> tuple[str | None, str, str]:

@@ -43,7 +43,7 @@ from echelon.rules.work_generation_content import (
     placement_of,
     wanted_works,
 )
-from echelon.rules.work_generation_seen import Seen
+from echelon.rules.work_generation_seen import Orphans, Seen
 from echelon.rules.work_generation_sync import DuplicateWorks, Works, removals, tunings
 
 DELETION_WAIT = timedelta(seconds=30)
@@ -106,13 +106,24 @@ def _let_go(seen: Seen, now: datetime) -> Plan:
         return NOTHING
     live = seen.live_works
     if live:
-        return Plan(steps=_some(removals(live, seen)), why="removing what was delivered")
+        leaving = seen.placement is None or seen.placement.metadata.is_deleting
+        steps = removals(live, seen, is_placement_leaving=leaving)
+        return Plan(steps=_some(steps), why="removing what was delivered")
     asked_at = [work.metadata.deletion_timestamp for work in seen.works]
     latest = max((at for at in asked_at if at is not None), default=None)
     if latest is not None and now < latest + DELETION_WAIT:
         return Plan(wake_at=latest + DELETION_WAIT, why="waiting for the member to remove it")
     release = without_finalizer(seen.scope.binding, binding, FINALIZER_WORK_CLEANUP)
     return Plan(steps=((release,),), why="everything is removed")
+
+
+def clean_up(orphans: Orphans) -> Plan:
+    """R-DELIVER-11: Works go with their binding, even with one that somebody removed by force."""
+    live = [work for work in orphans.works if not work.metadata.is_deleting]
+    placement = orphans.placement
+    is_leaving = placement is None or placement.metadata.is_deleting
+    told, deletes = removals(live, is_placement_leaving=is_leaving)
+    return Plan(steps=_some((told, deletes)), why="their binding is gone")
 
 
 # --- synchronizing -------------------------------------------------------------------------------------------------------

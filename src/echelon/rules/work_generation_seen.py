@@ -26,6 +26,13 @@ def _nobody(_name: str) -> Work | None:
     return None
 
 
+class Orphans(msgspec.Struct, frozen=True, kw_only=True):
+    """Works whose binding is gone without having taken them along."""
+
+    works: Sequence[Work]
+    placement: Placement | None = None
+
+
 class Seen(msgspec.Struct, frozen=True, kw_only=True):
     """One binding and everything its Works are made of."""
 

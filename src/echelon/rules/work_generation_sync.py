@@ -170,7 +170,7 @@ def _patch(seen: Seen, work: Work, meta: dict[str, Any], spec: dict[str, Any], n
 def marks(seen: Seen, work: Work | None) -> dict[str, str | None]:
     """R-DELIVER-10: Works say whether their objects stay when the placement goes; once it is gone, nobody else can.
 
-    A binding that goes while its placement stays takes everything along. Returns only what is to be changed.
+    Returns only what is to be changed.
     """
     is_marked = work is not None and ANNOTATION_ABANDON in work.metadata.annotations
     placement = seen.placement
@@ -178,8 +178,6 @@ def marks(seen: Seen, work: Work | None) -> dict[str, str | None]:
         return {}
     strategy = placement.spec.strategy.delete_strategy if placement.spec.strategy else None
     stays = strategy is not None and strategy.propagation_policy == DeletePolicy.ABANDON
-    if seen.binding.metadata.is_deleting and not placement.metadata.is_deleting:
-        stays = False
     if stays == is_marked:
         return {}
     return {ANNOTATION_ABANDON: LABEL_TRUE if stays else None}
@@ -199,23 +197,23 @@ def _ref(work: Work) -> Ref:
 
 
 def removals(
-    works: Sequence[Work], seen: Seen | None = None
+    works: Sequence[Work], seen: Seen | None = None, *, is_placement_leaving: bool = False
 ) -> tuple[tuple[Action, ...], tuple[Action, ...]]:
     """Return how Works go: first they are told what becomes of their objects, then they are deleted.
 
-    Without `seen` the placement lives on and only these Works go, with everything they hold.
+    While the placement stays they take everything along; when it goes, what they say themselves counts (brought up
+    to date by `seen`, where the placement is still there to ask).
     """
-    gone = {ANNOTATION_ABANDON: None}
-    changes = [
-        (work, marks(seen, work) if seen else gone if ANNOTATION_ABANDON in work.metadata.annotations else {})
-        for work in works
-    ]
-    told = tuple(
-        Patch(ref=_ref(work), body={"metadata": {"annotations": change}}, gone_ok=True)
-        for work, change in changes
-        if change
-    )
-    return told, tuple(Delete(ref=_ref(work)) for work in works)
+    gone: dict[str, str | None] = {ANNOTATION_ABANDON: None}
+    told: list[Action] = []
+    for work in works:
+        if is_placement_leaving:
+            change = marks(seen, work) if seen else {}
+        else:
+            change = gone if ANNOTATION_ABANDON in work.metadata.annotations else {}
+        if change:
+            told.append(Patch(ref=_ref(work), body={"metadata": {"annotations": change}}, gone_ok=True))
+    return tuple(told), tuple(Delete(ref=_ref(work)) for work in works)
 
 
 def tunings(seen: Seen, now: datetime) -> tuple[Action, ...]:
