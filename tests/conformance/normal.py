@@ -75,6 +75,8 @@ class Normaliser:
     def _walk(self, value: Any, key: str) -> Any:
         """Normalises one value below a key."""
         if isinstance(value, dict):
+            if isinstance(value.get("managedFields"), list):  # within one second their order says nothing
+                value = {**value, "managedFields": sorted(value["managedFields"], key=_manager)}
             if value.get("reason") == "Invalid":
                 value = _sorted_causes(value)
             if value.get("kind") == "APIResourceList":  # custom resources come in any order
@@ -102,6 +104,11 @@ class Normaliser:
         if isinstance(cell, str):
             return "<age>" if AGE.match(cell) else self.text(cell)
         return cell
+
+
+def _manager(entry: dict[str, Any]) -> tuple[str, ...]:
+    """Returns what tells one manager's entry from another's."""
+    return tuple(str(entry.get(key, "")) for key in ("manager", "operation", "subresource", "apiVersion"))
 
 
 def _sorted_causes(status: dict[str, Any]) -> dict[str, Any]:

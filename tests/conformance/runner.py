@@ -33,7 +33,7 @@ from tests.conformance.normal import Normaliser
 
 Json = dict[str, Any]
 SEQUENCES = Path(__file__).parent / "sequences"
-UNTIL_LIMIT_S = 60.0  # a real server takes its time to empty a namespace
+UNTIL_LIMIT_S = 150.0  # a real server takes its time to empty a namespace
 UNTIL_PAUSE_S = 0.05
 COLLECT_LIMIT_S = 10.0
 WORKERS = 8

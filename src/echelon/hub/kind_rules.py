@@ -10,7 +10,7 @@ import base64
 from collections.abc import Callable
 from typing import Any
 
-from echelon.hub import builtins_computed, builtins_services, crd_status
+from echelon.hub import builtins_computed, builtins_services, crd_status, pod_warnings
 from echelon.hub.call import Call
 from echelon.hub.cluster import CRDS
 from echelon.hub.status import StatusError, not_found
@@ -48,6 +48,7 @@ def on_create(call: Call, obj: Json) -> None:
     """Let the kind complete a new object."""
     if call.kind.namespaced:
         namespace_allows(call)
+    pod_warnings.remark(call, obj)
     rule = ON_CREATE.get(call.kind.resource)
     if rule is not None:
         rule(call, obj)

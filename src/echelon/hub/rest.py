@@ -6,6 +6,7 @@ from collections.abc import Awaitable, Callable
 
 from echelon.hub import options, rest_pods, reviews
 from echelon.hub.call import Call, Response
+from echelon.hub.health import page_not_found
 from echelon.hub.rest_delete import delete, delete_collection
 from echelon.hub.rest_namespaces import finalize
 from echelon.hub.rest_patch import patch
@@ -79,6 +80,8 @@ async def serve(call: Call) -> Response:
         raise no_such_resource()
     need(call, verb)
     if not named_right(call):
+        if call.kind.custom and call.kind.namespaced and not call.namespace:
+            return page_not_found()
         raise method_not_allowed()
     if call.request.query or verb == "patch":
         options.check(call)

@@ -196,6 +196,8 @@ def _shaped_list(call: Call, form: Form, entries: list[Entry], meta: Json) -> Re
     if form.shape == "Table":
         from echelon.hub.tables import table_of  # noqa: PLC0415 - most answers are not tables
 
+        if not meta.get("continue"):
+            meta.pop("continue", None)
         return document(table_of(call, objects, meta), 200, form)
     api_version, kind = list_kind(call.kind, form)
     items = [partial(obj) for obj in objects] if form.shape else objects
