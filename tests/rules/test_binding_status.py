@@ -96,6 +96,18 @@ def test_a_member_cannot_list_more_than_a_hundred_paths_of_an_object():
     assert len(diffed_of([a_work("w", entry(0, 500))])[0].observed_diffs) == MAX_DETAILS
 
 
+def test_no_report_of_a_member_makes_a_binding_too_big_to_store():
+    entries = [entry(number, 100, "x" * 100, Applied="False") for number in range(100)]
+    for one in entries:
+        one["conditions"][0]["message"] = "y" * 32_000
+        one["identifier"] |= {"name": "z" * 10_000, "namespace": "z" * 10_000}
+    work = a_work("w", *entries, Applied="False")
+    binding = a_binding()
+    status = status_of(binding, judge(binding, [work]), [work], NOW)
+    assert len(status.failed_placements) == len(status.drifted_placements) == MAX_DETAILS
+    assert len(msgspec.json.encode(status)) < 3 * MAX_DETAIL_BYTES
+
+
 def test_a_message_never_exceeds_what_the_api_server_takes():
     status = status_of(a_binding(), not_overridden("x" * 100_000), (), NOW)
     assert len(status.conditions[0].message) == MAX_CONDITION_MESSAGE

@@ -35,6 +35,9 @@ from echelon.api.work import ManifestCondition, Work
 MAX_DETAIL_BYTES = 256 * 1024
 """Drift and diff details of one binding beyond this are shortened: a hundred bindings' worth goes into a placement."""
 
+MAX_CLIPPED = 1024  # of a path or a message that has to be shortened
+MAX_NAME = 253  # Kubernetes' own limit; a member that reports longer names means no object
+
 Row = TypeVar("Row", DriftedPlacement, DiffedPlacement)
 
 
@@ -47,7 +50,14 @@ def failed_of(works: Iterable[Work]) -> tuple[FailedPlacement, ...]:
         for entry in _entries(work)
         if (condition := _failure(entry)) is not None
     ]
-    return tuple(sorted(rows, key=_sort_key)[:MAX_DETAILS]) if len(rows) > MAX_DETAILS else tuple(rows)
+    kept = sorted(rows, key=_sort_key)[:MAX_DETAILS] if len(rows) > MAX_DETAILS else rows
+    if len(msgspec.json.encode(kept)) > MAX_DETAIL_BYTES:
+        kept = [msgspec.structs.replace(row, condition=_clipped(row.condition)) for row in kept]
+    return tuple(kept)
+
+
+def _clipped(condition: Condition) -> Condition:
+    return msgspec.structs.replace(condition, message=condition.message[:MAX_CLIPPED])
 
 
 def _says_false(work: Work) -> bool:
@@ -122,7 +132,7 @@ def _shortened(details: Details) -> Details:
         return details
     more = len(details) - 1
     path = details[0].path + (f" and {more} more path(s)" if more else "")
-    return (PatchDetail(path=path[:1024], value_in_member="(omitted)", value_in_hub="(omitted)"),)
+    return (PatchDetail(path=path[:MAX_CLIPPED], value_in_member="(omitted)", value_in_hub="(omitted)"),)
 
 
 def _entries(work: Work) -> tuple[ManifestCondition, ...]:
@@ -131,14 +141,14 @@ def _entries(work: Work) -> tuple[ManifestCondition, ...]:
 
 def _identity(work: Work, entry: ManifestCondition) -> dict[str, Any]:
     it = entry.identifier
-    return {
+    named = {
         "group": it.group,
         "version": it.version,
         "kind": it.kind,
         "name": it.name,
         "namespace": it.namespace,
-        "envelope": envelope_of(work),
     }
+    return {**{key: value[:MAX_NAME] for key, value in named.items()}, "envelope": envelope_of(work)}
 
 
 def envelope_of(work: Work) -> EnvelopeIdentifier | None:
