@@ -341,6 +341,14 @@ def test_a_member_that_left_is_blamed():
     assert only(replace(seen, clusters=gone)).cause == "member-left"
 
 
+def test_who_may_not_see_the_members_is_told_nothing_about_them():
+    assert (
+        only(replace(stuck_on(*OK, NOT_AVAILABLE, cause_failed=(LATE,)), clusters={})).cause
+        == "not-available"
+    )
+    assert causes(replace(planned(two_stages(state="Initialize")), clusters={})) == ["not-started"]
+
+
 def test_a_member_with_a_sick_api_server_is_blamed():
     seen = stuck_on(*OK, NOT_AVAILABLE)
     sick = member("ca", stage="canary")

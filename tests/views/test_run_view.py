@@ -10,7 +10,8 @@ from msgspec.structs import replace
 
 from echelon.api.scope import CLUSTER, NAMESPACED
 from echelon.rules.run_phases import ClusterPhase, RunPhase, StagePhase
-from echelon.views.run import STATES, VERSION, RunView, view
+from echelon.views.run import view
+from echelon.views.run_shapes import STATES, VERSION, RunView
 from echelon.views.tree import PLAIN, Look, changes, paint, render, tree, wrapped
 from tests.rules.pictures import (
     NOW,
@@ -165,6 +166,9 @@ def test_nothing_is_said_twice():
 def test_each_cluster_of_a_small_stage_is_a_line():
     seen = seen_of([stage("a", at_a_time=2)], {"a": ["c1", "c2"]})
     seen = in_stage(planned(seen, RunPhase.PROGRESSING), 0, StagePhase.STARTED)
+    both = cluster(cluster(seen, "c1", ClusterPhase.DONE), "c2", ClusterPhase.DONE)
+    told = [line[9:] for line in changes(viewed(seen), viewed(both), NOW)]
+    assert told == ["v7 c1 done (1/2 of stage a done)", "v7 c2 done (2/2 of stage a done)"]
     later = cluster(
         cluster(seen, "c1", ClusterPhase.DONE), "c2", ClusterPhase.UPDATING, *OK, LATE_SAYS, age=1
     )

@@ -16,7 +16,7 @@ from echelon.cli.output import can_ask, confirm, look_of, output_option, print_d
 if TYPE_CHECKING:
     from echelon.api.staged import Approval
     from echelon.cli.lookup import Ref
-    from echelon.views.run import RunView, StageView, TaskView
+    from echelon.views.run_shapes import RunView, StageView, TaskView
 
 MAX_TRIES = 5  # of a write that somebody else's write came before
 WHY = click.option("-m", "--message", "why", metavar="WHY", help="Why; kept with the decision.")

@@ -15,7 +15,7 @@ from echelon.cli.output import say
 
 if TYPE_CHECKING:
     from echelon.cli.lookup import Ref
-    from echelon.views.run import RunView
+    from echelon.views.run_shapes import RunView
 
 MAX_TRIES = 5  # of a write that somebody else's write came before
 

@@ -13,6 +13,7 @@ from datetime import UTC, datetime
 from typing import TYPE_CHECKING
 
 import click
+from msgspec.structs import replace
 
 from echelon.cli.lookup import Follows, Lists, Ref, depth_of, get_run, seen_of
 from echelon.rules.diagnose_parts import Depth
@@ -20,7 +21,7 @@ from echelon.rules.diagnose_parts import Depth
 if TYPE_CHECKING:
     from echelon.cli.connect import Hub
     from echelon.rules.run_seen import Seen
-    from echelon.views.run import RunView
+    from echelon.views.run_shapes import RunView
 
 MIN_PAUSE_S = 0.2  # between two looks: five redraws a second are all an eye can use
 
@@ -53,10 +54,11 @@ async def follow(hub: Hub, ref: Ref, tick_s: float | None = None) -> AsyncGenera
     from echelon.client.cache import Cache
     from echelon.views.run import view
 
-    await look(hub, ref, deep=False)  # whatever may not be read is said now, in the server's words
+    first = Lists(hub.client)  # whatever may not be read is said now, in the server's words
+    await seen_of(first, await get_run(hub.client, ref), ref.scope)
     cache = Cache(hub.client)
     changed = asyncio.Event()
-    reader = Follows(cache, changed.set)
+    reader = Follows(cache, changed.set, may_see_members=first.may_see_members)
     deeper = _Deeper(hub)
     try:
         while True:
@@ -68,7 +70,8 @@ async def follow(hub: Hub, ref: Ref, tick_s: float | None = None) -> AsyncGenera
             now = datetime.now(UTC)
             shown = view(run, seen, now)
             depth = await deeper.look(seen, shown)
-            yield view(run, seen, now, depth) if depth is not None else shown
+            shown = view(run, seen, now, depth) if depth is not None else shown
+            yield replace(shown, stale=reader.trouble())
             await asyncio.sleep(MIN_PAUSE_S)
             with contextlib.suppress(TimeoutError):
                 await asyncio.wait_for(changed.wait(), tick_s)

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from echelon.api.snapshot import ResourceSnapshot
     from echelon.api.staged import Run
     from echelon.cli.lookup import Ref
-    from echelon.views.run import RunView
+    from echelon.views.run_shapes import RunView
 
 SAME, DIFFERENT, ERROR = 0, 1, 2
 MAX_NAME = 63

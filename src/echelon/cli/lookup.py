@@ -121,6 +121,8 @@ class Reader(Protocol):
         """Return one object, None when it is not there."""
         ...
 
+    may_see_members: bool  # who owns one namespace may not; then nothing is said about members
+
 
 class Lists:
     """Reads by list requests, each at most once."""
@@ -128,6 +130,7 @@ class Lists:
     def __init__(self, client: Client) -> None:
         self._client = client
         self._held: dict[tuple[str, str | None, str], Sequence[Any]] = {}
+        self.may_see_members = True
 
     async def all(self, resource: Resource, namespace: str | None, labels: str = "") -> Sequence[Any]:
         """Return the objects."""
@@ -149,10 +152,15 @@ class Lists:
 class Follows:
     """Reads from a cache that follows the hub, and tells when anything has changed."""
 
-    def __init__(self, cache: Cache, changed: Callable[[], None]) -> None:
+    def __init__(self, cache: Cache, changed: Callable[[], None], *, may_see_members: bool = True) -> None:
         self._cache = cache
         self._changed = changed
-        self._known: set[int] = set()
+        self._known: dict[int, Store] = {}
+        self.may_see_members = may_see_members
+
+    def trouble(self) -> str:
+        """Say why what was read may be out of date; empty while every copy follows the hub."""
+        return next((store.error for store in self._known.values() if store.error), "")
 
     async def all(self, resource: Resource, namespace: str | None, labels: str = "") -> Sequence[Any]:
         """Return the objects."""
@@ -166,7 +174,7 @@ class Follows:
         store = self._cache.store(resource, namespace, labels=labels)
         await store.synced.wait()
         if id(store) not in self._known:
-            self._known.add(id(store))
+            self._known[id(store)] = store
             store.subscribe(lambda _old, _new: self._changed())
         return store
 
@@ -189,7 +197,7 @@ async def seen_of(reader: Reader, run: Run, scope: Scope) -> Seen:
         policy_snapshots=_of(await reader.all(scope.policy_snapshot, namespace, labels), run),
         bindings=_of(await reader.all(scope.binding, namespace, labels), run),
         snapshots=_of(await reader.all(scope.resource_snapshot, namespace, labels), run),
-        clusters=_by_name(await reader.all(MEMBER_CLUSTERS, None)),
+        clusters=await members_of(reader),
         approvals=_asked(await reader.all(scope.approval, namespace), run),
         rivals=_others(runs, run),
     )
@@ -205,7 +213,7 @@ async def all_seen(reader: Reader, scope: Scope, namespace: str | None) -> list[
     policies = await reader.all(scope.policy_snapshot, namespace)
     bindings = await reader.all(scope.binding, namespace)
     approvals = await reader.all(scope.approval, namespace)
-    clusters = _by_name(await reader.all(MEMBER_CLUSTERS, None))
+    clusters = await members_of(reader)
     return [
         Seen(
             scope=scope,
@@ -220,6 +228,19 @@ async def all_seen(reader: Reader, scope: Scope, namespace: str | None) -> list[
         )
         for run in runs
     ]
+
+
+async def members_of(reader: Reader) -> dict[str, Any]:
+    """Read the member clusters, if this user may; an empty answer means that nothing is known about them."""
+    from echelon.client.errors import Forbidden
+
+    if not reader.may_see_members:
+        return {}
+    try:
+        return {one.name: one for one in await reader.all(MEMBER_CLUSTERS, None)}
+    except Forbidden:
+        reader.may_see_members = False
+        return {}
 
 
 def _others(runs: Iterable[Run], run: Run) -> dict[str, Run]:
@@ -247,10 +268,6 @@ def _of(objects: Iterable[Any], run: Run) -> tuple[Any, ...]:
         if one.metadata.labels.get(LABEL_PARENT_CRP) == run.spec.placement_name
         and one.namespace == run.namespace
     )
-
-
-def _by_name(objects: Iterable[Any]) -> dict[str, Any]:
-    return {one.name: one for one in objects}
 
 
 # --- looking deeper -------------------------------------------------------------------------------------------

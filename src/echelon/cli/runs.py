@@ -16,7 +16,7 @@ from echelon.cli.output import is_terminal, look_of, output_option, print_data, 
 
 if TYPE_CHECKING:
     from echelon.cli.lookup import Reader
-    from echelon.views.run import RunView
+    from echelon.views.run_shapes import RunView
 
 REDRAW_S = 0.2
 MIN_STATE = 12  # characters of a state that still say something

@@ -22,7 +22,7 @@ from echelon.cli.serve import DATA, service_status
 
 if TYPE_CHECKING:
     from echelon.cli.lookup import Ref
-    from echelon.views.run import RunView
+    from echelon.views.run_shapes import RunView
 
 REACHED, FAILED, STUCK, STOPPED, TIMEOUT = 0, 3, 4, 5, 6
 HELP = "keys: a approve · s stop or resume · d diagnosis · ↑↓ scroll · q quit"

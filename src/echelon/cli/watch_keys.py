@@ -17,7 +17,7 @@ from echelon.views.tree import render, wrapped
 
 if TYPE_CHECKING:
     from echelon.cli.lookup import Ref
-    from echelon.views.run import RunView
+    from echelon.views.run_shapes import RunView
 
 
 class Watcher:

@@ -125,7 +125,7 @@ def _explain(
     is_stuck: bool,
 ) -> Iterator[Spotted]:
     cluster = entry.cluster_name
-    spotted = [*spot_member(cluster, seen.clusters.get(cluster), now)]
+    spotted = [*spot_member(cluster, seen.clusters.get(cluster), now)] if seen.clusters else []
     if not spotted:
         spotted = [*spot_delivery(seen, binding, depth)]
     if not spotted and is_stuck:

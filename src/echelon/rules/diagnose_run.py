@@ -218,7 +218,9 @@ def _unseen(seen: Seen, now: datetime) -> Iterator[Spotted]:
 
 
 def _outdated(seen: Seen, status: RunStatus) -> Iterator[Spotted]:
-    """Ask the run's own check whether it could go on."""
+    """Ask the run's own check whether it could go on; without sight of the members it cannot be asked."""
+    if not seen.clusters:
+        return
     try:
         check_plan(seen, status)
     except Abort as error:

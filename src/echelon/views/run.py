@@ -9,157 +9,43 @@ kilobytes. The document carries a version: a field may be added, but none change
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from datetime import datetime, timedelta
-
-import msgspec
 
 from echelon.api.binding import Binding
 from echelon.api.conditions import find_condition
 from echelon.api.meta import FALSE, TRUE
-from echelon.api.names import BindingState, RunState, TaskType
+from echelon.api.names import BindingState, TaskType
 from echelon.api.staged import ClusterStatus, Run, RunStatus, Stage, StageStatus, TaskStatus
 from echelon.rules.approval import is_passed
-from echelon.rules.diagnose import Finding, diagnose
+from echelon.rules.diagnose import diagnose
 from echelon.rules.diagnose_cluster import as_engine, phase_of
 from echelon.rules.diagnose_parts import Depth
-from echelon.rules.forecast import Estimate, estimate, limit_of, span_text, wait_of, waiting_until
+from echelon.rules.forecast import estimate, limit_of, wait_of, waiting_until
 from echelon.rules.run_cluster import delivery_error
 from echelon.rules.run_phases import (
     PROGRESSING,
     STARTED,
     SUCCEEDED,
     ClusterPhase,
-    RunPhase,
     StagePhase,
     run_phase,
     stage_phase,
 )
 from echelon.rules.run_seen import Seen
-
-VERSION = 1
-MAX_SHOWN = 100  # clusters of a stage told in detail; the letters tell the rest
-
-# one letter per cluster, in the order of the stage's names
-LETTERS: Mapping[ClusterPhase, str] = {
-    ClusterPhase.PENDING: "P",
-    ClusterPhase.STARTING: "U",
-    ClusterPhase.UPDATING: "U",
-    ClusterPhase.STUCK: "S",
-    ClusterPhase.DONE: "D",
-    ClusterPhase.PREEMPTED: "T",
-    ClusterPhase.FAILED: "F",
-    ClusterPhase.GONE: "G",
-}
-STATES: Mapping[str, str] = {
-    "P": "pending",
-    "U": "updating",
-    "S": "stuck",
-    "D": "done",
-    "T": "taken over",
-    "F": "failed",
-    "G": "gone",
-}
-INTERESTING = "FTSGU"  # in this order: what somebody should look at comes first
-RUN_STATES: Mapping[RunPhase, str] = {
-    RunPhase.NEW: "new",
-    RunPhase.INITIALIZED: "initialized",
-    RunPhase.INIT_FAILED: "failed",
-    RunPhase.PROGRESSING: "progressing",
-    RunPhase.WAITING: "waiting",
-    RunPhase.STUCK: "stuck",
-    RunPhase.STOPPING: "stopping",
-    RunPhase.STOPPED: "stopped",
-    RunPhase.SUCCEEDED: "succeeded",
-    RunPhase.FAILED: "failed",
-}
-STAGE_STATES: Mapping[StagePhase, str] = {
-    StagePhase.NEW: "pending",
-    StagePhase.WAITING_BEFORE: "waiting",
-    StagePhase.STARTED: "updating",
-    StagePhase.WAITING_AFTER: "waiting",
-    StagePhase.STOPPING: "stopping",
-    StagePhase.STOPPED: "stopped",
-    StagePhase.SUCCEEDED: "done",
-    StagePhase.SKIPPED: "skipped",
-    StagePhase.FAILED: "failed",
-}
-OVER = frozenset({"succeeded", "failed"})
-
-
-class TaskView(msgspec.Struct, frozen=True, kw_only=True):
-    """An approval or a wait beside a stage. `state`: pending, open, done, or not counted."""
-
-    kind: str  # approval | wait
-    side: str  # before | after
-    state: str
-    request: str = ""
-    wait_s: int = 0
-    until: datetime | None = None
-    since: datetime | None = None
-
-
-class ClusterView(msgspec.Struct, frozen=True, kw_only=True):
-    """A cluster worth looking at."""
-
-    name: str
-    state: str
-    since: datetime | None = None
-    message: str = ""
-
-
-class StageView(msgspec.Struct, frozen=True, kw_only=True):
-    """A stage: its clusters as letters, the interesting ones in words, and what surrounds it."""
-
-    name: str
-    state: str
-    done: int
-    total: int
-    at_a_time: int
-    clusters: tuple[str, ...]
-    letters: str
-    shown: tuple[ClusterView, ...] = ()
-    before: tuple[TaskView, ...] = ()
-    after: tuple[TaskView, ...] = ()
-    started_at: datetime | None = None
-    ended_at: datetime | None = None
-    is_delete: bool = False
-
-
-class RunView(msgspec.Struct, frozen=True, kw_only=True):
-    """A run as people look at it."""
-
-    version: int = VERSION
-    kind: str
-    short_kind: str
-    namespace: str | None
-    name: str
-    revision: str
-    placement: str
-    strategy: str
-    snapshot_from: str
-    snapshot_to: str
-    wanted: str  # spec.state
-    state: str
-    headline: str
-    since: datetime | None
-    created_at: datetime | None
-    seen_at: datetime
-    done: int
-    total: int
-    stages: tuple[StageView, ...]
-    estimate: Estimate | None
-    findings: tuple[Finding, ...]
-
-    @property
-    def ref(self) -> str:
-        """How commands name the run: `NAME` or `NAME -n NAMESPACE`."""
-        return f"{self.name} -n {self.namespace}" if self.namespace else self.name
-
-    @property
-    def is_over(self) -> bool:
-        """Whether the run will never change again."""
-        return self.state in OVER
+from echelon.views.run_headline import headline, since_of, versions
+from echelon.views.run_shapes import (
+    INTERESTING,
+    LETTERS,
+    MAX_SHOWN,
+    RUN_STATES,
+    STAGE_STATES,
+    STATES,
+    ClusterView,
+    RunView,
+    StageView,
+    TaskView,
+)
 
 
 def view(run: Run, seen: Seen, now: datetime, depth: Depth | None = None) -> RunView:
@@ -170,7 +56,7 @@ def view(run: Run, seen: Seen, now: datetime, depth: Depth | None = None) -> Run
     stages = _stages(seen, status, now)
     total, done = sum(stage.total for stage in stages), sum(stage.done for stage in stages)
     findings = diagnose(seen, now, depth or Depth())
-    before, to = _versions(seen, status)
+    before, to = versions(seen, status)
     return RunView(
         kind=run.kind or seen.scope.run.kind,
         short_kind=seen.scope.run.short_names[0],
@@ -183,8 +69,8 @@ def view(run: Run, seen: Seen, now: datetime, depth: Depth | None = None) -> Run
         snapshot_to=to,
         wanted=run.spec.state.value,
         state=RUN_STATES[phase],
-        headline=_headline(seen, status, phase, stages, findings, now),
-        since=_since(status, phase, stages),
+        headline=headline(seen, status, phase, stages, findings, now),
+        since=since_of(status, phase, stages),
         created_at=run.metadata.creation_timestamp,
         seen_at=now,
         done=done,
@@ -371,97 +257,3 @@ def _task_state(seen: Seen, task: TaskStatus, *, is_open: bool) -> str:
 def _progressing_since(stage: StageStatus) -> datetime | None:
     found = find_condition(stage.conditions, PROGRESSING)
     return found.last_transition_time if found else None
-
-
-# --- the run ----------------------------------------------------------------------------------------------------
-def _versions(seen: Seen, status: RunStatus) -> tuple[str, str]:
-    """Return the snapshot indexes the run goes from and to; "" where unknown."""
-    to = status.resource_snapshot_index_used
-    prefix, suffix = f"{seen.run.spec.placement_name}-", "-snapshot"
-    held = {
-        name.removeprefix(prefix).removesuffix(suffix)
-        for binding in seen.bindings
-        if (name := binding.spec.resource_snapshot_name).startswith(prefix)
-    } - {to}
-    if not held or run_phase(status.conditions) in {RunPhase.SUCCEEDED, RunPhase.FAILED}:
-        # what clusters have now was brought by others, after a run that is over
-        made = seen.run.metadata.creation_timestamp
-        ended = [
-            (found.last_transition_time, other.status.resource_snapshot_index_used)
-            for other in seen.rivals.values()
-            if other.status is not None
-            and (found := find_condition(other.status.conditions, SUCCEEDED)) is not None
-            and found.status == TRUE
-            and made is not None
-            and found.last_transition_time <= made
-        ]
-        held = {max(ended)[1]} - {to} if ended else set()
-    return (max(held, key=lambda text: (len(text), text)) if held else "", to)
-
-
-def _since(status: RunStatus, phase: RunPhase, stages: Sequence[StageView]) -> datetime | None:
-    if phase is RunPhase.WAITING:
-        opened = [task.since for stage in stages for task in (*stage.before, *stage.after) if task.since]
-        if opened:
-            return max(opened)
-    if phase is RunPhase.STUCK:
-        stuck = [one.since for stage in stages for one in stage.shown if one.state == "stuck" and one.since]
-        if stuck:
-            return min(stuck)
-    for type_ in (SUCCEEDED, PROGRESSING, "Initialized"):
-        found = find_condition(status.conditions, type_)
-        if found is not None:
-            return found.last_transition_time
-    return None
-
-
-def _headline(
-    seen: Seen,
-    status: RunStatus,
-    phase: RunPhase,
-    stages: Sequence[StageView],
-    findings: Sequence[Finding],
-    now: datetime,
-) -> str:
-    """Say in a line where the run is; the same words in every output."""
-    since = _since(status, phase, stages)
-    for_ = f" {span_text(now - since)}" if since else ""
-    if phase is RunPhase.WAITING:
-        return f"waiting{for_}: {_awaited(stages, now)}"
-    if phase is RunPhase.STUCK:
-        names = [one.name for stage in stages for one in stage.shown if one.state == "stuck"]
-        where = f": {', '.join(names[:3])}{' …' if len(names) > 3 else ''}" if names else ""
-        stopping = " while stopping" if seen.run.spec.state == RunState.STOP else ""
-        return f"stuck{for_}{stopping}{where}"
-    if phase is RunPhase.PROGRESSING:
-        current = next((stage for stage in stages if stage.state == "updating"), None)
-        return f'progressing: stage "{current.name}"' if current else "progressing"
-    if phase is RunPhase.SUCCEEDED:
-        made = min((stage.started_at for stage in stages if stage.started_at), default=None)
-        return f"succeeded in {span_text(since - made)}" if since and made else "succeeded"
-    if phase in {RunPhase.FAILED, RunPhase.INIT_FAILED}:
-        what = findings[0].title[0].lower() + findings[0].title[1:] if findings else "see its conditions"
-        return f"failed{for_} ago: {what}" if for_ else f"failed: {what}"
-    if phase is RunPhase.STOPPED:
-        return f"stopped{for_} ago" if for_ else "stopped"
-    if phase is RunPhase.INITIALIZED and seen.run.spec.state == RunState.INITIALIZE:
-        return "initialized: not started"
-    return RUN_STATES[phase]
-
-
-def _awaited(stages: Sequence[StageView], now: datetime) -> str:
-    parts = []
-    for stage in stages:
-        for task in (*stage.before, *stage.after):
-            if task.state not in {"open", "not counted"}:
-                continue
-            if task.kind == "approval":
-                note = " (given, but does not count)" if task.state == "not counted" else ""
-                parts.append(f'approval {task.side} "{stage.name}"{note}')
-            else:
-                left = f", {span_text(task.until - now)} left" if task.until else ""
-                parts.append(f'{span_text(timedelta(seconds=task.wait_s))} after "{stage.name}"{left}')
-    return " and ".join(parts) or "for a task"
-
-
-__all__ = ["STATES", "VERSION", "RunView", "StageView", "TaskView", "view"]

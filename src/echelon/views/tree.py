@@ -11,7 +11,7 @@ from datetime import datetime, timedelta
 from typing import NamedTuple
 
 from echelon.rules.forecast import span_text
-from echelon.views.run import STATES, ClusterView, RunView, StageView, TaskView
+from echelon.views.run_shapes import STATES, ClusterView, RunView, StageView, TaskView
 
 MAX_CLUSTERS = 10  # shown below a stage; finished ones are only a bar, so a thousand still fit one screen
 BAR = 16
