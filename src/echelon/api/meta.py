@@ -7,6 +7,7 @@ where the difference matters is `X | None`.
 
 from collections.abc import Mapping
 from datetime import UTC, datetime
+from functools import lru_cache
 from typing import Annotated, Any, ClassVar, Final, Literal, TypeAlias
 
 import msgspec
@@ -168,6 +169,7 @@ class NamespacedName(Wire, frozen=True, kw_only=True):
     namespace: Annotated[str, doc("The namespace it is in.")]
 
 
+@lru_cache(maxsize=16)  # one decision rounds the same moment once for every condition it writes
 def timestamp(now: datetime) -> datetime:
     """Round a moment down to the second in UTC: the precision in which Kubernetes stores times."""
     return now.astimezone(UTC).replace(microsecond=0)
