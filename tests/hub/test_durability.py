@@ -1,6 +1,7 @@
 """What was acknowledged is there after kill -9, and everything goes on from where it was."""
 
 import asyncio
+import contextlib
 import json
 import os
 import signal
@@ -95,6 +96,75 @@ async def test_nothing_acknowledged_is_lost_by_kill_9(process):
         await client.transport.close()
     assert len(acknowledged) > 30
     assert highest > len(acknowledged)
+
+
+class History:
+    """What a client that watches through all restarts is told, checked as it comes."""
+
+    def __init__(self):
+        self.revision = 0
+        self.objects = {}
+        self.problems = []
+
+    def told(self, event):
+        meta = event["object"]["metadata"]
+        revision, name, kind = int(meta["resourceVersion"]), meta.get("name"), event["type"]
+        if revision <= self.revision and kind != "BOOKMARK":
+            self.problems.append(f"{kind} {name} at {revision} after {self.revision}")
+        self.revision = max(revision, self.revision)
+        if kind == "BOOKMARK":
+            return
+        known = self.objects.get(name)
+        if (kind == "ADDED") == (known is not None):
+            self.problems.append(f"{kind} {name} at {revision}, known: {known}")
+        if kind == "DELETED":
+            self.objects.pop(name, None)
+        else:
+            self.objects[name] = (event["object"].get("data") or {}).get("step")
+
+    async def follow(self, client):
+        """Watch from where we were until the server goes."""
+        path = f"{CM}?watch=1&allowWatchBookmarks=true&resourceVersion={self.revision}"
+        with contextlib.suppress(ApiError, Unreachable, OSError, ValueError):
+            async for line in client.transport.stream(path, {}):
+                self.told(json.loads(line))
+
+
+async def test_a_watch_through_kills_tells_every_write_once_and_in_order(process):
+    history, acknowledged = History(), {}
+    for round_ in range(3):
+        client = await process.start()
+        if not round_:
+            state = json.loads(await client.raw("GET", CM))
+            history.revision = int(state["metadata"]["resourceVersion"])
+            history.objects = {item["metadata"]["name"]: None for item in state["items"]}
+        watching = asyncio.create_task(history.follow(client))
+        writers = [
+            asyncio.create_task(write_until_killed(client, f"{round_}-{number}", acknowledged))
+            for number in range(WRITERS)
+        ]
+        await asyncio.sleep(0.5)
+        if round_ < 2:
+            await process.kill()
+        else:
+            for writer in writers:
+                writer.cancel()
+        await asyncio.gather(*writers, return_exceptions=True)
+        if round_ == 2:
+            state = json.loads(await client.raw("GET", CM))
+            last = int(state["metadata"]["resourceVersion"])
+            for _ in range(100):
+                if history.revision >= last:
+                    break
+                await asyncio.sleep(0.05)
+            watching.cancel()
+        await asyncio.gather(watching, return_exceptions=True)
+        await client.transport.close()
+    assert history.problems == []
+    steps = {item["metadata"]["name"]: (item.get("data") or {}).get("step") for item in state["items"]}
+    steps["kube-root-ca.crt"] = history.objects["kube-root-ca.crt"]
+    assert history.objects == steps
+    assert len(history.objects) > 10
 
 
 async def test_a_watch_goes_on_over_a_restart(process):
