@@ -298,3 +298,43 @@ def test_runs_of_other_placements_are_no_rivals(scope):
         assert await r.phase("r") is RunPhase.WAITING
 
     play(scope, scenario)
+
+
+@both
+def test_an_engine_that_starts_anew_writes_nothing_when_nothing_has_changed(scope):
+    async def scenario(r):
+        await fixture_b(r, beforeStageTasks=[APPROVAL])
+        await r.start()
+        for name, state in (("waiting", "Run"), ("stopped", "Stop"), ("planned", "Initialize")):
+            await r.run(name, state=state)
+        await r.run("bad", index="9")
+        await r.reaches(RunPhase.WAITING, "waiting")
+        await r.reaches(RunPhase.INIT_FAILED, "bad")
+        await r.w.settle()
+        await r.w.stop()
+        r.w.managers.clear()
+        r.delivery = None
+        await r.start()
+        await r.w.settle()
+        assert [manager.performer.write_count for manager in r.w.managers] == [0]
+
+    play(scope, scenario)
+
+
+@both
+def test_of_two_runs_made_in_one_second_exactly_one_gives_way(scope):
+    async def scenario(r):
+        await fixture_b(r)
+        await r.snapshot(1)
+        await r.start()
+        r.delivery.silent.update({"cluster-0", "cluster-1", "cluster-2"})
+        await r.run("a", index="0")
+        await r.run("b", index="1")
+        await r.w.settle()
+        r.delivery.silent.clear()
+        r.delivery.again(r.w)
+        await r.reaches(RunPhase.SUCCEEDED, "b", within_s=2)
+        await r.reaches(RunPhase.FAILED, "a", within_s=2)
+        assert {await r.version_of(f"cluster-{i}") for i in range(3)} == {"p-1-snapshot"}
+
+    play(scope, scenario)
