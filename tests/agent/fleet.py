@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Sequence
+from datetime import datetime
 from typing import Any
 
 from echelon.agent.agent import Agent, Options
@@ -109,6 +110,11 @@ class Fleet:
         named = {one["metadata"]["name"]: one.get("data") for one in found}
         named.pop("kube-root-ca.crt", None)
         return named
+
+    def was_at_once(self, before: datetime) -> bool:
+        """Tell whether no more time has passed than events need to travel."""
+        limit_s = getattr(self.world, "at_once_s", 1.0)
+        return (self.world.now() - before).total_seconds() < limit_s
 
     async def stop(self) -> None:
         await self.world.stop()
