@@ -57,6 +57,12 @@ def placing_flags(command: Callable[..., Any]) -> Callable[..., Any]:
                 is_flag=True,
                 help="The hub runs workloads itself, so its volume claims are not placed.",
             ),
+            click.option(
+                "--allow-roles-in-envelopes",
+                "roles_in_envelopes",
+                is_flag=True,
+                help="Deliver roles, role bindings and webhook configurations from ResourceEnvelopes.",
+            ),
         )
     ):
         command = option(command)
@@ -65,6 +71,7 @@ def placing_flags(command: Callable[..., Any]) -> Callable[..., Any]:
 
 def read_placing(given: dict[str, Any]) -> dict[str, Any]:
     """Return what the flags mean, as fields of the engine's options."""
+    from echelon.rules import work_generation_seen
     from echelon.rules.placements import Options
     from echelon.rules.propagate import InvalidApiList, Vetoes, parse_api_list
     from echelon.rules.snapshots import Delays
@@ -93,7 +100,8 @@ def read_placing(given: dict[str, Any]) -> dict[str, Any]:
         skipped_namespaces=frozenset(name.strip() for name in names if name.strip()),
         workloads_enabled=given["workloads_enabled"],
     )
-    return {"placements": Options(delays=delays), "vetoes": vetoes}
+    delivery = work_generation_seen.Options(allow_powerful_in_envelopes=given["roles_in_envelopes"])
+    return {"placements": Options(delays=delays), "vetoes": vetoes, "delivery": delivery}
 
 
 def _limit(flag: str, seconds: float, most: float) -> None:
