@@ -16,6 +16,15 @@ from collections.abc import Callable, Mapping
 from typing import Any, NamedTuple
 
 from echelon.hub import cel_macros, regex
+from echelon.hub.cel_closures import (
+    COSTLY,
+    MAX_WORK,
+    OVER_LIMIT,
+    call_with,
+    list_with_optionals,
+    made_map,
+    never,
+)
 from echelon.hub.cel_libraries import FUNCTIONS, METHODS
 from echelon.hub.cel_operators import TYPE_NAMES
 from echelon.hub.cel_overloads import choose
@@ -44,9 +53,6 @@ from echelon.hub.cel_values import NO_OVERLOAD, NONE, CelError, TypeValue, UInt,
 Frame = list[Any]
 Eval = Callable[[Frame], Any]
 
-MAX_WORK = 1_000_000
-"""Steps one evaluation may take, as kube-apiserver limits a call."""
-OVER_LIMIT = "operation cancelled: actual cost limit exceeded"
 FAILURES = (CelError, TypeError, AttributeError, KeyError, ValueError, ArithmeticError, RecursionError)
 """What a closure may raise; all but the first mean a value is not of the type it was checked for."""
 
@@ -133,7 +139,7 @@ class Compiler:
     def fail(self, at: int, text: str) -> Term:
         """Note a problem and go on with a part of type error."""
         self.problems.append((at, text))
-        return Term(ERROR, _never)
+        return Term(ERROR, never)
 
     def term(self, node: Node) -> Term:
         """Compile one node."""
@@ -196,7 +202,7 @@ class Compiler:
         item = self._common(kinds, node.items)
         gets = [term.get for term in terms]
         if node.value:
-            return Term(list_of(item), _list_with_optionals(gets, node.value))
+            return Term(list_of(item), list_with_optionals(gets, node.value))
         if all(term.is_constant for term in terms):
             value = [term.constant for term in terms]
             return Term(list_of(item), lambda _frame: value, value)
@@ -211,7 +217,7 @@ class Compiler:
         ]
         item = self._common(values, node.items[1::2])
         pairs = [(terms[at].get, terms[at + 1].get, at // 2 in node.value) for at in range(0, len(terms), 2)]
-        return Term(map_of(key, item), lambda frame: _made_map(frame, pairs))
+        return Term(map_of(key, item), lambda frame: made_map(frame, pairs))
 
     def _common(self, kinds: list[Type], nodes: tuple[Node, ...]) -> Type:
         if not kinds:
@@ -261,11 +267,11 @@ class Compiler:
         """Choose what computes a call whose arguments are compiled."""
         kinds = [term.type for term in terms]
         if any(kind.kind == "error" for kind in kinds):
-            return Term(ERROR, _never)
+            return Term(ERROR, never)
         if name in _SCHEMA_AWARE:
             aware = cel_macros.by_schema(name, kinds)
             if aware is not None:
-                return Term(aware[0], _applied(aware[1], [term.get for term in terms]))
+                return Term(aware[0], call_with(aware[1], [term.get for term in terms]))
         choice = choose(overloads, kinds)
         if choice is None:
             return self.fail(node.at, _no_match(node, name, kinds))
@@ -278,7 +284,7 @@ class Compiler:
             except CelError:
                 return self.fail(arguments[-1].at, f"invalid {name} argument")
             return Term(choice.result, lambda _frame: value, value)
-        return Term(choice.result, _applied(fn, [term.get for term in terms], cost=name in _COSTLY))
+        return Term(choice.result, call_with(fn, [term.get for term in terms], cost=name in COSTLY))
 
     def _format(self, node: Node) -> Term:
         """Compile `format`, the one function whose list may mix types."""
@@ -286,7 +292,7 @@ class Compiler:
         terms = [self.term(item) for item in node.items[1].items]
         gets = [term.get for term in terms]
         if any(term.type.kind == "error" for term in (target, *terms)):
-            return Term(ERROR, _never)
+            return Term(ERROR, never)
         values = Term(list_of(DYN), lambda frame: [get(frame) for get in gets])
         return self.applied(node, node.value, METHODS[node.value], node.items, [target, values])
 
@@ -295,7 +301,7 @@ class Compiler:
         if regex.problem(pattern) is not None:
             return self.fail(node.at, "invalid matches argument")
         matches, text = regex.search(pattern), terms[0].get
-        return Term(BOOL, _applied(matches, [text], cost=True))
+        return Term(BOOL, call_with(matches, [text], cost=True))
 
     def _otherwise(self, node: Node) -> Term:
         """Compile `or` and `orValue`, which look at their argument only when it is needed."""
@@ -303,7 +309,7 @@ class Compiler:
         if left.type.kind in ("error", "dyn"):
             left = Term(optional_of(DYN), left.get) if left.type.kind == "dyn" else left
         if ERROR in (left.type, right.type):
-            return Term(ERROR, _never)
+            return Term(ERROR, never)
         inner = _unwrapped(left.type)
         wanted = optional_of(inner) if node.value == "or" else inner
         if left.type.kind != "optional" or not fits(right.type, wanted, {}):
@@ -320,10 +326,6 @@ class Compiler:
         return Term(kind if unwrap else optional_of(kind), otherwise)
 
 
-def _never(_frame: Frame) -> Any:
-    raise CelError(NO_OVERLOAD)
-
-
 def _dotted(node: Node) -> str | None:
     """Return the qualified name that a chain of selections spells, if it is one."""
     if node.kind == "name":
@@ -338,97 +340,6 @@ def _unwrapped(kind: Type) -> Type:
     return kind.args[0] if kind.kind == "optional" else DYN if kind.kind == "dyn" else kind
 
 
-def _list_with_optionals(gets: list[Eval], optional: frozenset[int]) -> Eval:
-    def make(frame: Frame) -> list[Any]:
-        made = []
-        for index, get in enumerate(gets):
-            value = get(frame)
-            if index not in optional:
-                made.append(value)
-            elif value is not NONE:
-                made.append(value.value)
-        return made
-
-    return make
-
-
-def _made_map(frame: Frame, pairs: list[tuple[Eval, Eval, bool]]) -> dict[Any, Any]:
-    made: dict[Any, Any] = {}
-    for key, item, optional in pairs:
-        name, value = key(frame), item(frame)
-        if optional:
-            if value is NONE:
-                continue
-            value = value.value
-        if name in made:
-            raise CelError(f"insert failed: key {name} already exists")
-        made[name] = value
-    return made
-
-
-def _applied(fn: Callable[..., Any], gets: list[Eval], *, cost: bool = False) -> Eval:
-    """Return the closure that calls a function with the values of its arguments."""
-    if cost:
-        return _paid(fn, gets)
-    if len(gets) == 2:
-        first, second = gets
-        return lambda frame: fn(first(frame), second(frame))
-    if len(gets) == 1:
-        only = gets[0]
-        return lambda frame: fn(only(frame))
-    return lambda frame: fn(*[get(frame) for get in gets])
-
-
-def _paid(fn: Callable[..., Any], gets: list[Eval]) -> Eval:
-    def call(frame: Frame) -> Any:
-        values = [get(frame) for get in gets]
-        for value in values:
-            if value.__class__ in _SIZED:
-                frame[0] -= 1 + len(value) // 10
-        if frame[0] < 0:
-            raise CelError(OVER_LIMIT)
-        return fn(*values)
-
-    return call
-
-
-_SIZED = frozenset((str, bytes, list, dict))
-_COSTLY = frozenset(
-    [
-        "matches",
-        "find",
-        "findAll",
-        "contains",
-        "indexOf",
-        "lastIndexOf",
-        "replace",
-        "split",
-        "join",
-        "format",
-        "charAt",
-        "substring",
-        "lowerAscii",
-        "upperAscii",
-        "trim",
-        "reverse",
-        "_+_",
-        "@in",
-        "sum",
-        "min",
-        "max",
-        "isSorted",
-        "quantity",
-        "url",
-        "ip",
-        "cidr",
-        "sets.contains",
-        "sets.intersects",
-        "sets.equivalent",
-        "flatten",
-        "distinct",
-        "sort",
-    ]
-)
 _CHECKED_EARLY = frozenset(("duration", "timestamp"))
 _SCHEMA_AWARE = frozenset(("_==_", "_!=_", "_+_"))
 
@@ -471,7 +382,7 @@ def _short_circuit(decides: bool) -> Callable[[Compiler, Node], Term]:
     def compiled(compiler: Compiler, node: Node) -> Term:
         terms = _booleans(compiler, node)
         if terms is None:
-            return Term(ERROR, _never)
+            return Term(ERROR, never)
         return Term(BOOL, cel_macros.either_way([term.get for term in terms], decides=decides))
 
     return compiled
@@ -480,7 +391,7 @@ def _short_circuit(decides: bool) -> Callable[[Compiler, Node], Term]:
 def _conditional(compiler: Compiler, node: Node) -> Term:
     test, yes, no = (compiler.term(item) for item in node.items)
     if ERROR in (test.type, yes.type, no.type):
-        return Term(ERROR, _never)
+        return Term(ERROR, never)
     alike = fits(no.type, yes.type, {}) or fits(yes.type, no.type, {})
     if not fits(test.type, BOOL, {}) or not alike:
         kinds = [test.type, yes.type, no.type]

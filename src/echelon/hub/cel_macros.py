@@ -11,6 +11,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable
 from typing import TYPE_CHECKING, Any
 
+from echelon.hub.cel_closures import OVER_LIMIT
 from echelon.hub.cel_parse import Node
 from echelon.hub.cel_select import present
 from echelon.hub.cel_types import BOOL, DYN, ERROR, INT, Type, fits, list_of, map_of, optional_of
@@ -172,7 +173,7 @@ def _rounds(loop: _Loop, weight: int) -> Callable[[Frame], Iterable[Any]]:
             raise CelError(NO_OVERLOAD)
         frame[0] -= weight * len(found)
         if frame[0] < 0:
-            raise CelError("operation cancelled: actual cost limit exceeded")
+            raise CelError(OVER_LIMIT)
         return found
 
     return items

@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import datetime as dt
 import re
+from collections.abc import Callable
 from typing import Any
 
 from echelon.hub.gotext import INT64_MAX, INT64_MIN
@@ -296,3 +297,16 @@ def format_time(value: Timestamp) -> str:
     rest = value.nanos % NANOS
     fraction = f".{rest:09d}".rstrip("0") if rest else ""
     return f"{value.utc().strftime('%Y').zfill(4)}{value.utc().strftime('-%m-%dT%H:%M:%S')}{fraction}Z"
+
+
+def succeeds(make: Callable[..., Any]) -> Callable[..., bool]:
+    """Return the test whether making a value would succeed: `isIP` of `ip`."""
+
+    def check(*args: Any) -> bool:
+        try:
+            make(*args)
+        except CelError:
+            return False
+        return True
+
+    return check

@@ -13,7 +13,7 @@ import datetime as dt
 from functools import lru_cache
 from typing import Any
 
-from echelon.hub import tables_apps, tables_core, tables_custom, tables_pods
+from echelon.hub import tables_apps, tables_core, tables_custom, tables_more, tables_pods
 from echelon.hub.call import Call
 from echelon.hub.gotext import quote
 from echelon.hub.kinds import Kind
@@ -21,7 +21,7 @@ from echelon.hub.status import bad_request
 
 Json = dict[str, Any]
 
-_ROWS = {**tables_core.ROWS, **tables_apps.ROWS}
+_ROWS = {**tables_core.ROWS, **tables_apps.ROWS, **tables_more.ROWS}
 _INCLUDE = ("None", "Metadata", "Object")
 _SURPRISES = (KeyError, TypeError, AttributeError, ValueError, IndexError)
 

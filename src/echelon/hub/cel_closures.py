@@ -1,0 +1,119 @@
+"""Closures that compiled expressions are made of: calls, lists, maps, and what they cost.
+
+What it must never do: know types; the compiler has checked them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from echelon.hub.cel_values import NO_OVERLOAD, NONE, CelError
+
+Frame = list[Any]
+Eval = Callable[[Frame], Any]
+
+MAX_WORK = 1_000_000
+"""Steps one evaluation may take, as kube-apiserver limits a call."""
+OVER_LIMIT = "operation cancelled: actual cost limit exceeded"
+
+
+def never(_frame: Frame) -> Any:
+    """Fail: stands where a part could not be compiled."""
+    raise CelError(NO_OVERLOAD)
+
+
+def list_with_optionals(gets: list[Eval], optional: frozenset[int]) -> Eval:
+    """Return a list literal some of whose items may be absent."""
+
+    def make(frame: Frame) -> list[Any]:
+        made = []
+        for index, get in enumerate(gets):
+            value = get(frame)
+            if index not in optional:
+                made.append(value)
+            elif value is not NONE:
+                made.append(value.value)
+        return made
+
+    return make
+
+
+def made_map(frame: Frame, pairs: list[tuple[Eval, Eval, bool]]) -> dict[Any, Any]:
+    """Return the value of a map literal."""
+    made: dict[Any, Any] = {}
+    for key, item, optional in pairs:
+        name, value = key(frame), item(frame)
+        if optional:
+            if value is NONE:
+                continue
+            value = value.value
+        if name in made:
+            raise CelError(f"insert failed: key {name} already exists")
+        made[name] = value
+    return made
+
+
+def call_with(fn: Callable[..., Any], gets: list[Eval], *, cost: bool = False) -> Eval:
+    """Return the closure that calls a function with the values of its arguments."""
+    if cost:
+        return _paid(fn, gets)
+    if len(gets) == 2:
+        first, second = gets
+        return lambda frame: fn(first(frame), second(frame))
+    if len(gets) == 1:
+        only = gets[0]
+        return lambda frame: fn(only(frame))
+    return lambda frame: fn(*[get(frame) for get in gets])
+
+
+def _paid(fn: Callable[..., Any], gets: list[Eval]) -> Eval:
+    def call(frame: Frame) -> Any:
+        values = [get(frame) for get in gets]
+        for value in values:
+            if value.__class__ in _SIZED:
+                frame[0] -= 1 + len(value) // 10
+        if frame[0] < 0:
+            raise CelError(OVER_LIMIT)
+        return fn(*values)
+
+    return call
+
+
+_SIZED = frozenset((str, bytes, list, dict))
+COSTLY = frozenset(
+    [
+        "matches",
+        "find",
+        "findAll",
+        "contains",
+        "indexOf",
+        "lastIndexOf",
+        "replace",
+        "split",
+        "join",
+        "format",
+        "charAt",
+        "substring",
+        "lowerAscii",
+        "upperAscii",
+        "trim",
+        "reverse",
+        "_+_",
+        "@in",
+        "sum",
+        "min",
+        "max",
+        "isSorted",
+        "quantity",
+        "url",
+        "ip",
+        "cidr",
+        "sets.contains",
+        "sets.intersects",
+        "sets.equivalent",
+        "flatten",
+        "distinct",
+        "sort",
+    ]
+)
