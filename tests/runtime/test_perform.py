@@ -124,6 +124,25 @@ def test_an_event_said_again_is_counted_not_repeated(w):
     run(w, scenario)
 
 
+def test_an_event_said_again_costs_one_request_and_comes_back_when_it_was_deleted(w):
+    async def scenario(client, performer):
+        ref = ref_of(CONFIG_MAPS, await client.create(CONFIG_MAPS, BODY, "default"))
+        said = Plan(events=(Emit(about=ref, reason="Said", message="something"),))
+        for _ in range(3):
+            await performer.perform(said)
+        assert performer.write_count == 3
+        other = Performer(client, None, w, component="test")  # a new process knows of nothing
+        await other.perform(said)
+        (event,) = (await client.list(EVENTS, "default")).items
+        assert event["count"] == 4
+        await client.delete(EVENTS, event["metadata"]["name"], "default")
+        await performer.perform(said)
+        (event,) = (await client.list(EVENTS, "default")).items
+        assert event["count"] == 1
+
+    run(w, scenario)
+
+
 def test_the_difference_is_the_smallest_merge_patch():
     old = {"a": 1, "b": {"c": 1, "d": 2}, "e": [1, 2], "gone": 1}
     new = {"a": 1, "b": {"c": 1, "d": 3}, "e": [1, 2]}

@@ -28,6 +28,9 @@ from echelon.runtime.clock import Clock
 from echelon.runtime.telemetry import Telemetry
 
 MAX_PARALLEL_WRITES = 32  # of one plan: a full stage starts side by side without drowning the API
+MAX_REMEMBERED_EVENTS = (
+    1000  # told again they cost one request instead of three; forgotten they are told all the same
+)
 MAX_EVENT_MESSAGE = 1024  # the API's own limit for the note of an Event
 
 
@@ -76,6 +79,7 @@ class Performer:
         self.write_count = 0
         self._writes = telemetry.writes if telemetry else None
         self._slots = asyncio.Semaphore(MAX_PARALLEL_WRITES)
+        self._told: dict[tuple[str, str], int] = {}  # Events told lately, and how often
 
     async def perform(self, plan: Plan) -> None:
         """Carry out a plan; raises the first error after letting the other actions of that step finish."""
@@ -173,21 +177,37 @@ class Performer:
         namespace = about.namespace or "default"
         message = event.message[:MAX_EVENT_MESSAGE]
         body = event_body(event, name, namespace, message, now, self.component)
-        self._count("create", EVENTS)
         try:
-            await self.client.create(EVENTS, body, namespace)
-        except AlreadyExists:
-            await self._count_again(name, namespace, now)
+            if (namespace, name) in self._told and await self._count_again(name, namespace, now):
+                return
+            self._count("create", EVENTS)
+            try:
+                await self.client.create(EVENTS, body, namespace)
+                self._remember(name, namespace, 1)
+            except AlreadyExists:
+                held = await self.client.get(EVENTS, name, namespace)
+                self._remember(name, namespace, held.get("count") or 1)
+                await self._count_again(name, namespace, now)
         except ApiError:
             return  # an Event is a courtesy: the state itself is in the status
 
-    async def _count_again(self, name: str, namespace: str, now: datetime) -> None:
+    async def _count_again(self, name: str, namespace: str, now: datetime) -> bool:
+        """Add one to an Event this process knows; False when it is gone meanwhile."""
+        count = self._told.pop((namespace, name)) + 1
+        again = {"count": count, "lastTimestamp": wire_time(now)}
+        self._count("patch", EVENTS)
         try:
-            held = await self.client.get(EVENTS, name, namespace)
-            again = {"count": (held.get("count") or 1) + 1, "lastTimestamp": wire_time(now)}
             await self.client.patch(EVENTS, name, namespace, again)
-        except ApiError:
-            return
+        except NotFound:
+            return False
+        self._remember(name, namespace, count)
+        return True
+
+    def _remember(self, name: str, namespace: str, count: int) -> None:
+        """Keep in mind how often an Event was told: telling it again is then one request instead of three."""
+        self._told[namespace, name] = count
+        if len(self._told) > MAX_REMEMBERED_EVENTS:
+            self._told.pop(next(iter(self._told)))
 
     def _observe(self, ref: Ref, made: Any) -> None:
         if self.cache is not None:
