@@ -184,6 +184,22 @@ def test_a_member_that_answers_at_once_is_reported_on_once(desk):
     play(desk, scenario)
 
 
+@pytest.mark.parametrize("noted", ["2999-01-01T00:00:00+00:00", "yesterday", ""])
+def test_a_work_written_by_a_clock_that_was_wrong_is_waited_for_no_longer(desk, noted):
+    async def scenario():
+        await desk.start("m1")
+        await desk.snapshot(0, CM)
+        name = await desk.bind()
+        await desk.w.settle()
+        note = {"metadata": {"annotations": {n.ANNOTATION_WRITTEN_AT: noted}}}
+        await desk.client.patch(WORKS, desk.work_name(), "fleet-member-m1", note)
+        await desk.restart()
+        await desk.w.settle()
+        assert (await desk.conditions(name))["Applied"] == ("False", "ApplyInProgress")
+
+    play(desk, scenario)
+
+
 def test_a_transition_time_stays_when_only_the_generation_changes(desk):
     async def scenario():
         await desk.start("m1")

@@ -147,9 +147,10 @@ def _synchronize(seen: Seen, now: datetime) -> Plan:
             return _plan(seen, steps, binding_status.in_progress(seen.binding), now)
         return Plan(steps=_some(steps), wake_at=now + PATIENCE, why="written, waiting for the member")
     kept = works.kept()
-    patient_until = binding_status.written_at(kept) + PATIENCE
+    written_at = binding_status.written_at(kept)
+    patient_until = written_at + PATIENCE
     is_silent = binding_status.is_silent(seen.binding, kept) and not binding_status.has_spoken(seen.binding)
-    if is_silent and now < patient_until:
+    if is_silent and written_at <= now < patient_until:  # a clock that was ahead buys no patience
         return Plan(steps=_some(steps), wake_at=patient_until, why="waiting for the member")
     return _plan(seen, steps, binding_status.judge(seen.binding, kept), now, works=kept)
 
