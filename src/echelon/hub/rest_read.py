@@ -10,6 +10,7 @@ from __future__ import annotations
 from typing import Any
 
 from echelon.hub.call import Call, Response
+from echelon.hub.gotext import quote
 from echelon.hub.kinds import encode
 from echelon.hub.list_options import (
     check,
@@ -38,7 +39,7 @@ async def get(call: Call) -> Response:
     entry = call.table.live.get(call.key)
     asked = call.option("resourceVersion")
     if asked:
-        revision(call, asked)
+        revision(call, asked, f"resourceVersion: Invalid value: {quote(asked)}: ")
     if entry is None:
         raise not_found(call.kind.group, call.kind.plural, call.name)
     return render_object(call, entry.body, 200)

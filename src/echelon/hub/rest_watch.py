@@ -73,7 +73,9 @@ def _start(call: Call) -> tuple[int | None, bool]:
     if asked in {"", "0"}:
         return None, True
     if not asked.isdecimal() or len(asked) > 19:
-        raise bad_request(f"strconv.ParseUint: parsing {quote(asked)}: invalid syntax")
+        raise bad_request(
+            f"resourceVersion: Invalid value: {quote(asked)}: strconv.ParseUint: parsing {quote(asked)}: invalid syntax"
+        )
     return int(asked), False
 
 

@@ -17,6 +17,7 @@ from echelon.hub.body import decode_object, expect_kind
 from echelon.hub.call import Call, Response
 from echelon.hub.entries import entry_of
 from echelon.hub.gotext import quote
+from echelon.hub.kinds import Kind
 from echelon.hub.metadata import OTHER_NAMESPACE
 from echelon.hub.negotiate import render_object
 from echelon.hub.status import (
@@ -188,7 +189,7 @@ def prepare_update(call: Call, old: Json, new: Json) -> Json:
     """Return the object an update means: identity, status or spec, and generation put right."""
     kind, meta = call.kind, new["metadata"]
     if call.subresource == "status":
-        return _status_of(kind.custom, old, new)
+        return _status_of(kind, old, new)
     made = dict(new)
     made["metadata"] = metadata.kept(kind, call.name, meta, old["metadata"])
     if kind.has_status:
@@ -230,7 +231,17 @@ def other_object(call: Call, wanted: str, found: str) -> StatusError:
     )
 
 
-def _status_of(custom: bool, old: Json, new: Json) -> Json:
+BY_STATUS = ("labels", "annotations", "finalizers", "ownerReferences")
+"""Metadata that a write to the status of a built-in kind may change, as in Kubernetes."""
+
+NOT_BY_STATUS: dict[str, frozenset[str]] = {
+    "apps/deployments": frozenset({"labels"}),
+    "/pods": frozenset({"ownerReferences"}),
+    "apiregistration.k8s.io/apiservices": frozenset(BY_STATUS),
+}
+
+
+def _status_of(kind: Kind, old: Json, new: Json) -> Json:
     made = dict(old)
     made.pop("status", None)
     if "status" in new:
@@ -238,8 +249,9 @@ def _status_of(custom: bool, old: Json, new: Json) -> Json:
     meta = dict(old["metadata"])
     if new["metadata"].get("managedFields"):
         meta["managedFields"] = new["metadata"]["managedFields"]
-    if not custom:
-        for name in ("annotations", "finalizers", "ownerReferences"):
+    if not kind.custom:
+        frozen = NOT_BY_STATUS.get(kind.resource, frozenset())
+        for name in (name for name in BY_STATUS if name not in frozen):
             meta.pop(name, None)
             if new["metadata"].get(name):
                 meta[name] = new["metadata"][name]
