@@ -8,7 +8,7 @@ its own sees every state of every run. In the end everything is mended and every
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Mapping
+from collections.abc import AsyncIterator, Mapping, Sequence
 from random import Random
 from typing import Any
 
@@ -140,7 +140,18 @@ class Fleet:
             link.drop_watch = self.rng.choice((0.0, 0.02, 0.2))
         self.mortal = Mortal(link, self.rng, share)
         self.manager = Manager(Client(self.mortal), self.w.sim)
-        await self.manager.start([self.rollout.runs(self.manager)])
+        await self.start_unless_dead([self.rollout.runs(self.manager)])
+
+    async def start_unless_dead(self, controllers: Sequence[Any]) -> None:
+        """Start controllers; an engine that dies while it starts is never ready."""
+        assert self.manager is not None
+        assert self.mortal is not None
+        ready = asyncio.create_task(self.manager.start(controllers))
+        died = asyncio.create_task(self.mortal.died.wait())
+        await asyncio.wait((ready, died), return_when=asyncio.FIRST_COMPLETED)
+        for task in (ready, died):
+            task.cancel()
+        await asyncio.gather(ready, died, return_exceptions=True)
         for loop in self.manager.loops:
             loop.queue._rng = self.rng
 

@@ -1,7 +1,7 @@
 """Staged runs under everything that can go wrong, from seeds.
 
 ./dev test tests/simulation                          what CI does: 1,000 lives in memory, 60 whole fleets
-ECHELON_SEEDS=5000 ./dev test tests/simulation       more of both
+ECHELON_SEEDS=5000 ./dev test tests/simulation       more of each
 ECHELON_SEED=4711 ./dev test tests/simulation        one seed again
 """
 
@@ -14,17 +14,18 @@ from echelon.rules.run_phases import RunPhase, run_phase
 from tests.rules.run_sim import Life
 from tests.rules.run_sim import live as live_in_memory
 from tests.simulation.fleet import live as live_as_a_fleet
+from tests.simulation.whole import live as live_as_a_whole
 
 CHUNK = 50
 
 
-def chunks(default):
+def chunks(default, size=CHUNK):
     """Seeds in portions that can run side by side."""
     if "ECHELON_SEED" in os.environ:
         seed = int(os.environ["ECHELON_SEED"])
         return [range(seed, seed + 1)]
     count = int(os.environ.get("ECHELON_SEEDS", default))
-    return [range(start, min(start + CHUNK, count)) for start in range(0, count, CHUNK)]
+    return [range(start, min(start + size, count)) for start in range(0, count, size)]
 
 
 @pytest.mark.parametrize("seeds", chunks(1000), ids=lambda seeds: f"seeds {seeds.start}-{seeds.stop - 1}")
@@ -32,10 +33,16 @@ def test_every_promise_holds_through_whole_lives_of_runs(seeds):
     live_all(seeds)
 
 
-@pytest.mark.parametrize("seeds", chunks(60), ids=lambda seeds: f"seeds {seeds.start}-{seeds.stop - 1}")
+@pytest.mark.parametrize("seeds", chunks(60, 20), ids=lambda seeds: f"seeds {seeds.start}-{seeds.stop - 1}")
 def test_every_run_of_a_fleet_comes_to_its_end_whatever_goes_wrong_around_it(seeds):
     for seed in seeds:
         live_as_a_fleet(seed)
+
+
+@pytest.mark.parametrize("seeds", chunks(12, 4), ids=lambda seeds: f"seeds {seeds.start}-{seeds.stop - 1}")
+def test_every_member_ends_with_what_the_run_made_last_has_brought(seeds):
+    for seed in seeds:
+        live_as_a_whole(seed)
 
 
 def test_a_seed_tells_the_same_story_twice():
