@@ -333,3 +333,58 @@ def test_h1_the_status_of_applied_objects_is_brought_back_when_asked_for(w):
         assert manifest(work, 2).back_reported_status is None
 
     run(w, scenario)
+
+
+def test_an_object_whose_namespace_is_missing_follows_as_soon_as_the_namespace_comes(w):
+    async def scenario(fleet):
+        await fleet.place("work", config_map())
+        work = await fleet.settled("work")
+        assert of_manifest(work, 0) == {"Applied": ("False", "ManifestApplyFailed")}
+        await asyncio.sleep(3600)  # tries are far apart by now
+        before = w.now()
+        await fleet.person().create(NAMESPACES, space())
+        work = await fleet.settled("work")
+        assert said(work.status.conditions)["Applied"] == ("True", "AllManifestsApplied")
+        assert fleet.was_at_once(before)
+
+    run(w, scenario)
+
+
+def test_a_manifest_that_keeps_failing_never_delays_a_healthy_change(w):
+    async def scenario(fleet):
+        broken = config_map("broken", "missing")
+        await fleet.place("work", space(), broken, config_map(data="1"))
+        await fleet.place("other", space("other"))
+        await fleet.settled("work")
+        for number in range(2, 5):
+            await asyncio.sleep(1000)
+            before = w.now()
+            await fleet.place("work", space(), broken, config_map(data=str(number)))
+            await fleet.place("other", space("other", n=str(number)))
+            await fleet.world.settle()
+            assert await fleet.config_maps() == {"app-cm": {"data": str(number)}}
+            live = await fleet.member().get(NAMESPACES, "other")
+            assert live["metadata"]["labels"]["n"] == str(number)
+            assert fleet.was_at_once(before)
+
+    run(w, scenario)
+
+
+def test_a_failing_manifest_costs_few_requests(w):
+    async def scenario(fleet):
+        await fleet.place("work", config_map())
+        await fleet.settled("work")
+        asked = []
+        handle = w.hub.handle
+
+        async def counted(request):
+            if "/configmaps" in request.path and request.method != "GET":
+                asked.append(request)
+            return await handle(request)
+
+        w.hub.handle = counted
+        await asyncio.sleep(3600)
+        w.hub.handle = handle
+        assert 10 <= len(asked) <= 30  # 1 s, 1.5 s, ... 5 min apart
+
+    run(w, scenario)

@@ -16,6 +16,7 @@ import msgspec
 
 from echelon.agent.member import Member, Thing, thing_of
 from echelon.agent.strategic import strategic_of
+from echelon.api.builtin import NAMESPACES
 from echelon.api.names import FIELD_MANAGER_WORK_AGENT
 from echelon.api.placement import ApplyStrategy
 from echelon.api.resource import Resource
@@ -132,6 +133,9 @@ class Applier:
         self.member.hold_also(job.key, (thing,))
         async with self._slots:
             result = await self._result(job, item, thing)
+        if result.outcome == "ManifestApplyFailed" and identity.namespace:
+            # It may be the namespace that is missing: its coming is news then, not only the next try.
+            things.add(thing_of(NAMESPACES, "", identity.namespace))
         availability = None
         if result.is_applied and result.live is not None:
             availability = availability_of(resource.group, resource.version, resource.plural, result.live)
