@@ -33,6 +33,11 @@ def untrackable(age_s):
 FAILED = [a_condition("Applied", "False", reason="NotAllWorkHaveBeenApplied", observedGeneration=1)]
 
 
+def own_reference(scope):
+    kind = scope.placement
+    return {"apiVersion": kind.api_version, "kind": kind.kind, "name": "p", "uid": f"uid-{kind.plural}-p"}
+
+
 class Desk:
     """One placement with bindings, and the rolling update."""
 
@@ -55,7 +60,8 @@ class Desk:
                 "kubernetes-fleet.io/parent-CRP": "p",
             }
             notes = {"kubernetes-fleet.io/resource-hash": name}
-            meta = meta_for(scope, name, labels=labels, annotations=notes)
+            owner = own_reference(scope)
+            meta = meta_for(scope, name, labels=labels, annotations=notes, ownerReferences=[owner])
             self.store.put(scope.resource_snapshot, {"metadata": meta, "spec": {"selectedResources": []}})
 
     def bind(

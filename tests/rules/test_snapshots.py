@@ -250,6 +250,38 @@ def test_a_change_that_is_taken_back_is_forgotten(scope):
     )
 
 
+@scoped
+def test_what_the_placement_does_not_own_is_neither_used_nor_touched(scope):
+    desk = Desk(scope, {"placementType": "PickAll"})
+    desk.take(config("a"))
+    desk.policy()
+    forged = []
+    for resource, held in ((scope.resource_snapshot, "p-0-snapshot"), (scope.policy_snapshot, "p-0")):
+        body = desk.store.objects[resource.plural, namespace_of(scope) or "", held]
+        labels = {"kubernetes-fleet.io/resource-index": "7", "kubernetes-fleet.io/policy-index": "7"}
+        meta = {
+            "name": held.replace("0", "7"),
+            "labels": {**body["metadata"]["labels"], **labels},
+            "annotations": {"kubernetes-fleet.io/resource-hash": hash_of([config("evil")])},
+            **({"namespace": "work"} if scope.namespaced else {}),
+        }
+        forged.append(desk.store.put(resource, {"metadata": meta, "spec": body["spec"]}))
+    desk.take(config("b"))
+    desk.edit(policy={"tolerations": [{"operator": "Exists"}]})
+    desk.policy()
+    assert desk.held() == {"p-0-snapshot": False, "p-1-snapshot": True, "p-7-snapshot": True}
+    assert desk.policies() == {"p-0": False, "p-1": True, "p-7": True}
+    assert desk.store.get(scope.resource_snapshot, "p-7-snapshot", namespace_of(scope)) == forged[0]
+
+
+@scoped
+def test_a_name_that_somebody_else_holds_is_skipped(scope):
+    desk = Desk(scope)
+    meta = {"name": "p-0-snapshot", **({"namespace": "work"} if scope.namespaced else {})}
+    desk.store.put(scope.resource_snapshot, {"metadata": meta, "spec": {"selectedResources": []}})
+    assert desk.take(config("a")).name == "p-1-snapshot"
+
+
 # --- policies --------------------------------------------------------------------------------------------------------
 def test_policies_hash_as_recorded_from_the_peer():
     desk = Desk(SCOPES[0], {"placementType": "PickAll"})

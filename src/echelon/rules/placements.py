@@ -38,6 +38,7 @@ from echelon.rules.placement_status import Version, View, is_external, stations,
 from echelon.rules.plan import NOTHING, Action, Create, Delete, Emit, Patch, Plan, Ref, StatusWrite, ref_of
 from echelon.rules.policy_snapshots import owned_by, plan_policy_snapshot
 from echelon.rules.select import Selected, identify, selects_namespaces
+from echelon.rules.snapshot_index import owned
 from echelon.rules.snapshots import Delays, plan_snapshot
 
 INVALID_SELECTORS = "InvalidResourceSelectors"
@@ -182,7 +183,8 @@ def _look(
         wake_at = made.wake_at
         identifiers = selected.identifiers if wake_at is None else tuple(map(identify, made.resources))
         version = Version(made.name, str(made.index), identifiers)
-    view = View(scope, placement, policy.current, seen.bindings, seen.resource_snapshots, version, now)
+    snapshots = owned(seen.resource_snapshots, placement)
+    view = View(scope, placement, policy.current, seen.bindings, snapshots, version, now)
     return status_of(view), wake_at
 
 
@@ -336,8 +338,10 @@ def _clean_up(seen: Seen) -> Plan:
     placement, scope = seen.placement, seen.scope
     if FINALIZER_CRP_CLEANUP not in placement.metadata.finalizers:
         return NOTHING
-    policies = (Delete(ref=ref_of(scope.policy_snapshot, s)) for s in seen.policy_snapshots)
-    resources = (Delete(ref=ref_of(scope.resource_snapshot, s)) for s in seen.resource_snapshots)
+    policies = (Delete(ref=ref_of(scope.policy_snapshot, s)) for s in owned(seen.policy_snapshots, placement))
+    resources = (
+        Delete(ref=ref_of(scope.resource_snapshot, s)) for s in owned(seen.resource_snapshots, placement)
+    )
     let_go = without_finalizer(scope.placement, placement, FINALIZER_CRP_CLEANUP)
     steps: tuple[tuple[Action, ...], ...] = (tuple(policies), tuple(resources), (let_go,))
     said = Emit(about=about_placement(scope, placement), reason=_CLEANED[0], message=_CLEANED[1])

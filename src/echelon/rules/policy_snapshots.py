@@ -31,7 +31,7 @@ from echelon.api.scope import Scope
 from echelon.api.snapshot import PolicySnapshot
 from echelon.rules import gojson
 from echelon.rules.plan import Action, Create, Delete, Patch, ref_of
-from echelon.rules.snapshot_index import is_latest, newest_policy_snapshot, policy_index
+from echelon.rules.snapshot_index import is_latest, newest_policy_snapshot, owned, policy_index
 
 
 class PolicyPlan(NamedTuple):
@@ -55,6 +55,8 @@ def plan_policy_snapshot(
     scope: Scope, placement: Placement, snapshots: Sequence[PolicySnapshot]
 ) -> PolicyPlan:
     """R-POLICY-1: another policy is another snapshot; numberOfClusters alone makes none."""
+    taken = {snapshot.name for snapshot in snapshots}
+    snapshots = owned(snapshots, placement)
     latest = newest_policy_snapshot(snapshots)
     digest = hash_of(placement.spec.policy)
     if latest is not None and latest.spec.policy_hash == digest.encode():
@@ -64,7 +66,7 @@ def plan_policy_snapshot(
         return PolicyPlan(latest.name, latest, tuple(step for step in marked if step))
     index = free_index(
         max(map(policy_index, snapshots), default=-1) + 1,
-        {snapshot.name for snapshot in snapshots},
+        taken,
         lambda number: policy_snapshot_name(placement.name, number),
     )
     steps = (

@@ -39,7 +39,7 @@ from echelon.rules.merge import diff_merge
 from echelon.rules.override import Candidates, ClusterOverrides, select_for_cluster
 from echelon.rules.placement_status import is_external
 from echelon.rules.plan import NOTHING, Action, Delete, Patch, Plan, ref_of
-from echelon.rules.snapshot_index import latest_master
+from echelon.rules.snapshot_index import latest_master, owned
 from echelon.rules.stages import applied_strategy
 
 AVAILABLE = PlacementCondition.AVAILABLE
@@ -118,7 +118,7 @@ def step(seen: Seen, now: datetime) -> Plan:
     placement = seen.placement
     if placement.metadata.is_deleting or is_external(placement):
         return NOTHING
-    master = latest_master(seen.resource_snapshots)
+    master = latest_master(owned(seen.resource_snapshots, placement))
     if master is None:
         return NOTHING
     strategy = placement.spec.strategy or RolloutStrategy()

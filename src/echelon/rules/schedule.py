@@ -44,7 +44,7 @@ from echelon.rules.affinity import Preferences, UnusablePolicy, is_required, unt
 from echelon.rules.decisions import Outcome, Score
 from echelon.rules.eligible import why_ineligible
 from echelon.rules.plan import NOTHING, Action, Plan, StatusWrite, ref_of
-from echelon.rules.snapshot_index import latest_policy_snapshot
+from echelon.rules.snapshot_index import latest_policy_snapshot, owned
 from echelon.rules.spread import Spread
 
 
@@ -77,8 +77,8 @@ def schedule(seen: Seen, now: datetime) -> Plan:
     """Run one scheduling cycle."""
     if seen.placement.metadata.is_deleting:
         return _let_go(seen)
-    held = life.sort_bindings(seen.bindings, latest_policy_snapshot(seen.snapshots), seen.clusters)
-    snapshot = latest_policy_snapshot(seen.snapshots)
+    snapshot = latest_policy_snapshot(owned(seen.snapshots, seen.placement))
+    held = life.sort_bindings(seen.bindings, snapshot, seen.clusters)
     released = tuple(life.release(seen.scope, binding) for binding in held.released)
     if snapshot is None:
         return Plan(steps=(released,), why="no policy snapshot yet") if released else NOTHING

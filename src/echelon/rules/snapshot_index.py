@@ -7,6 +7,7 @@ stop a placement for good.
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
+from typing import TypeVar
 
 from echelon.api.meta import Object
 from echelon.api.names import (
@@ -17,7 +18,16 @@ from echelon.api.names import (
     LABEL_RESOURCE_INDEX,
     LABEL_TRUE,
 )
+from echelon.api.placement import Placement
 from echelon.api.snapshot import PolicySnapshot, ResourceSnapshot
+
+S = TypeVar("S", bound=Object)
+
+
+def owned(snapshots: Iterable[S], placement: Placement) -> list[S]:
+    """R-VERSION-6: only what a live placement owns, by its uid, counts as made for it; a label alone proves nothing."""
+    uid = placement.metadata.uid
+    return [s for s in snapshots if any(ref.uid == uid for ref in s.metadata.owner_references)]
 
 
 def index_of(snapshot: Object, label: str) -> int:

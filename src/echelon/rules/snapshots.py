@@ -12,7 +12,7 @@ Never changes a version. After a crash, finds what is missing: a marker, a part,
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
@@ -39,7 +39,7 @@ from echelon.api.snapshot import ResourceSnapshot
 from echelon.rules import gojson
 from echelon.rules.plan import Action, Create, Delete, Patch, ref_of
 from echelon.rules.policy_snapshots import free_index, owned_by, place_of
-from echelon.rules.snapshot_index import group_of, is_latest, is_master, newest_master, resource_index
+from echelon.rules.snapshot_index import group_of, is_latest, is_master, newest_master, owned, resource_index
 
 Manifest = Mapping[str, Any]
 
@@ -89,16 +89,18 @@ def plan_snapshot(
     `snapshots` are all of the placement's; `digest` is `hash_of(resources)` where the caller knows it already.
     """
     digest = digest or hash_of(resources)
+    taken = {snapshot.name for snapshot in snapshots}
+    snapshots = owned(snapshots, placement)
     latest = newest_master(snapshots)
     if latest is None:
-        return _next(scope, placement, snapshots, resources, digest)
+        return _next(scope, placement, snapshots, resources, digest, taken)
     if latest.metadata.annotations.get(ANNOTATION_RESOURCE_HASH) == digest:
         return _again(scope, placement, snapshots, latest, resources)
     if is_latest(latest):
         waiting = _wait(scope, snapshots, latest, delays, now)
         if waiting is not None:
             return waiting
-    return _next(scope, placement, snapshots, resources, digest)
+    return _next(scope, placement, snapshots, resources, digest, taken)
 
 
 # --- the version is there already -----------------------------------------------------------------------------------
@@ -187,10 +189,11 @@ def _next(
     snapshots: Sequence[ResourceSnapshot],
     resources: Sequence[Manifest],
     digest: str,
+    taken: Collection[str],
 ) -> Version:
     index = free_index(
         max((resource_index(snapshot) for snapshot in snapshots if is_master(snapshot)), default=-1) + 1,
-        {snapshot.name for snapshot in snapshots if is_master(snapshot)},
+        taken,
         lambda number: resource_snapshot_name(placement.name, number),
     )
     steps: list[tuple[Action, ...]] = [
