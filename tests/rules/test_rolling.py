@@ -5,11 +5,14 @@ Rules: R-ROLL-1 to R-ROLL-6.
 
 from datetime import timedelta
 
+import msgspec
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from echelon.api import own
+from echelon.api.scope import CLUSTER
+from echelon.rules.override import Candidates
 from echelon.rules.plan import NOTHING, Delete, Patch
 from echelon.rules.rolling import Seen, amount_of, is_failed, ready_at, step
 from tests.rules.pretend import NOW, SCOPES, Store, a_cluster, a_condition, a_placement, meta_for
@@ -293,6 +296,34 @@ def test_without_a_version_nothing_is_done(scope):
     for name in (OLD, NEW):
         desk.store.delete(scope.resource_snapshot, name, desk.binding("c1").namespace)
     assert desk.plan() == NOTHING
+
+
+@scoped
+def test_an_override_that_makes_no_sense_holds_the_rollout_and_says_so(scope):
+    desk = Desk(scope).bind("c1", "Scheduled")
+    term = {"labelSelector": {"matchExpressions": [{"key": "a", "operator": "Like"}]}}
+    rule = {"clusterSelector": {"clusterSelectorTerms": [term]}, "overrideType": "Delete"}
+    spec = {"clusterResourceSelectors": [], "policy": {"overrideRules": [rule]}}
+    body = {"metadata": {"name": "o-0"}, "spec": {"overrideSpec": spec, "overrideHash": ""}}
+    override = desk.store.put(CLUSTER.override_snapshot, body)
+    seen = msgspec.structs.replace(desk.seen(), overrides=Candidates(cluster=[override]))
+    plan = step(seen, NOW)
+    assert plan.steps == ()
+    assert [(event.type, event.reason) for event in plan.events] == [("Warning", "InvalidOverride")]
+    assert "is not a valid label selector operator" in plan.events[0].message
+
+
+@scoped
+def test_a_version_is_rolled_out_when_all_its_parts_are_there(scope):
+    desk = Desk(scope).bind("c1", "Scheduled")
+    note = {"kubernetes-fleet.io/number-of-resource-snapshots": "2"}
+    place = desk.binding("c1").namespace
+    desk.store.edit(scope.resource_snapshot, NEW, {"metadata": {"annotations": note}}, place)
+    assert desk.plan() == NOTHING
+    labels = {"kubernetes-fleet.io/resource-index": "1", "kubernetes-fleet.io/parent-CRP": "p"}
+    meta = meta_for(scope, "p-1-0", labels=labels, ownerReferences=[own_reference(scope)])
+    desk.store.put(scope.resource_snapshot, {"metadata": meta, "spec": {"selectedResources": []}})
+    assert desk.act()[0] == ["c1"]
 
 
 @scoped

@@ -21,7 +21,7 @@ from echelon.rules.override import Candidates, find_overrides, selector_target, 
 from echelon.rules.placement_status import is_external
 from echelon.rules.plan import Plan
 from echelon.rules.rolling import Seen, step
-from echelon.rules.snapshot_index import latest_master, resource_index
+from echelon.rules.snapshot_index import latest_master, owned, resource_index
 from echelon.rules.snapshots import content_of
 from echelon.runtime.controller import Watch, own_key
 
@@ -74,7 +74,7 @@ class Rollouts:
             placement=placement,
             resource_snapshots=tuple(snapshots),
             bindings=tuple(bindings),
-            overrides=self._overrides(key, snapshots),
+            overrides=self._overrides(key, owned(snapshots, placement)),
             clusters={name: cluster for name, cluster in found.items() if cluster is not None},
         )
 

@@ -36,10 +36,12 @@ from echelon.api.placement import ApplyStrategy, Placement, RollingUpdate, Rollo
 from echelon.api.scope import Scope
 from echelon.api.snapshot import ResourceSnapshot
 from echelon.rules.merge import diff_merge
-from echelon.rules.override import Candidates, ClusterOverrides, select_for_cluster
+from echelon.rules.override import Candidates, ClusterOverrides, InvalidOverride, select_for_cluster
 from echelon.rules.placement_status import is_external
-from echelon.rules.plan import NOTHING, Action, Delete, Patch, Plan, ref_of
+from echelon.rules.placements import about_placement
+from echelon.rules.plan import NOTHING, Action, Delete, Emit, Patch, Plan, ref_of
 from echelon.rules.snapshot_index import latest_master, owned
+from echelon.rules.snapshots import is_whole
 from echelon.rules.stages import applied_strategy
 
 AVAILABLE = PlacementCondition.AVAILABLE
@@ -118,22 +120,34 @@ def step(seen: Seen, now: datetime) -> Plan:
     placement = seen.placement
     if placement.metadata.is_deleting or is_external(placement):
         return NOTHING
-    master = latest_master(owned(seen.resource_snapshots, placement))
-    if master is None:
-        return NOTHING
+    snapshots = owned(seen.resource_snapshots, placement)
+    master = latest_master(snapshots)
+    if master is None or not is_whole(snapshots, master):
+        return NOTHING  # the missing part is an event
     strategy = placement.spec.strategy or RolloutStrategy()
     applied = applied_strategy(strategy)
     bindings = sorted(seen.bindings, key=lambda binding: binding.name)
     pushed = _push(seen.scope, bindings, applied)
     if pushed:
         return Plan(steps=(pushed,), why="the apply strategy has changed")
-    wanted = {
-        name: Wanted(master.name, select_for_cluster(seen.overrides, cluster), applied)
-        for name, cluster in seen.clusters.items()
-    }
+    try:
+        wanted = _wanted(seen, master.name, applied)
+    except InvalidOverride as error:
+        said = f"The rollout waits until an override is corrected: {error}"
+        about = about_placement(seen.scope, placement)
+        return Plan(
+            events=(Emit(about=about, reason="InvalidOverride", message=said, type="Warning"),), why=said
+        )
     limits = limits_of(placement, bindings)
     rows = sort_bindings(bindings, wanted, limits, now)
     return _plan(seen.scope, rows, limits, wanted, now)
+
+
+def _wanted(seen: Seen, snapshot: str, applied: ApplyStrategy) -> Mapping[str, Wanted]:
+    return {
+        name: Wanted(snapshot, select_for_cluster(seen.overrides, cluster), applied)
+        for name, cluster in seen.clusters.items()
+    }
 
 
 def _push(scope: Scope, bindings: Sequence[Binding], applied: ApplyStrategy) -> tuple[Action, ...]:

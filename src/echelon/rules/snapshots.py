@@ -128,6 +128,11 @@ def _again(
     return Version(index, latest.name, resources, tuple(step for step in steps if step))
 
 
+def is_whole(snapshots: Iterable[ResourceSnapshot], master: ResourceSnapshot) -> bool:
+    """R-VERSION-7: a version is rolled out when all its parts are there."""
+    return len(group_of(snapshots, resource_index(master))) >= _part_count(master)
+
+
 def _repair(latest: ResourceSnapshot) -> dict[str, Any]:
     """R-VERSION-5: the latest version is marked so; a change that was noticed and taken back is forgotten."""
     meta: dict[str, Any] = {}
