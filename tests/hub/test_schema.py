@@ -7,7 +7,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from echelon.hub.schema import apply_defaults, compile_schema, prune, validate, validate_status
-from echelon.hub.schema_ok import is_ok
+from echelon.hub.schema_ok import is_ok, is_ok_since
 from echelon.hub.schema_shape import embedded_causes, list_causes
 from echelon.hub.schema_validate import explain
 
@@ -268,3 +268,17 @@ def test_shaping_twice_is_shaping_once(openapi, value):
     assert prune(schema, again) == []
     apply_defaults(schema, again)
     assert again == value
+
+
+@settings(max_examples=300, deadline=None)
+@given(ROOTS, st.dictionaries(NAMES, VALUES, max_size=3), st.dictionaries(NAMES, VALUES, max_size=2))
+def test_looking_only_at_what_changed_says_the_same_where_the_old_was_valid(openapi, old, change):
+    schema = compile_schema(openapi)
+    new = {**old, **change}
+    for name, item in change.items():
+        if isinstance(item, dict) and isinstance(old.get(name), dict):
+            new[name] = {**old[name], **item}  # shares what it does not touch, as a patch does
+    if is_ok(schema, old):
+        assert is_ok_since(schema, new, old) == is_ok(schema, new)
+    else:
+        assert is_ok_since(schema, new, old) or not is_ok(schema, new)

@@ -29,7 +29,7 @@ from echelon.hub.cel_libraries import FUNCTIONS, METHODS
 from echelon.hub.cel_operators import TYPE_NAMES
 from echelon.hub.cel_overloads import choose
 from echelon.hub.cel_parse import CelSyntaxError, Node, parse
-from echelon.hub.cel_select import select
+from echelon.hub.cel_select import Variable, select
 from echelon.hub.cel_types import (
     BOOL,
     BYTES,
@@ -170,7 +170,7 @@ class Compiler:
         known = self.scope.get(node.value)
         if known is not None:
             slot, declared = known
-            return Term(declared, lambda frame: frame[slot])
+            return Term(declared, Variable(slot))
         if node.value in TYPE_NAMES:
             value = TypeValue(TYPE_NAMES[node.value])
             return Term(TYPE, lambda _frame: value, value)
@@ -181,7 +181,7 @@ class Compiler:
         known = self.scope.get(path) if path is not None else None
         if known is not None:
             slot, declared = known
-            return Term(declared, lambda frame: frame[slot])
+            return Term(declared, Variable(slot))
         if path is not None and path.split(".", 1)[0] not in self.scope and path in TYPE_NAMES:
             value = TypeValue(TYPE_NAMES[path])
             return Term(TYPE, lambda _frame: value, value)

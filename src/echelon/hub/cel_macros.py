@@ -324,9 +324,28 @@ def _collect(names: int, *, only: bool, to_map: bool = False, entries: bool = Fa
             if entries and item_type.kind == "map":
                 key_type = item_type.args[0]
             return _term(map_of(key_type, value_type), _to_map(rounds, put, ask, value, entries=entries))
+        if names == 1 and ask is not None and value is None:
+            return _term(list_of(item_type), _filter(rounds, loop.slots[0], ask))
         return _term(list_of(item_type), _to_list(rounds, put, ask, value, pairs=pairs))
 
     return compiled
+
+
+def _filter(rounds: Any, slot: int, ask: Eval) -> Eval:
+    """Return `filter` over one variable, the loop that rules use most."""
+
+    def chosen(frame: Frame) -> list[Any]:
+        made = []
+        for item in rounds(frame):
+            frame[slot] = item
+            answer = ask(frame)
+            if answer is True:
+                made.append(item)
+            elif answer is not False:
+                raise CelError(NO_OVERLOAD)
+        return made
+
+    return chosen
 
 
 def _to_list(rounds: Any, put: Any, ask: Eval | None, value: Eval | None, *, pairs: bool) -> Eval:

@@ -60,6 +60,9 @@ def present(operand: Type, get: Eval, name: str) -> Found | str:
     if through:
         look = _maybe(get, json_name, None, through=True)
         return BOOL, lambda frame: look(frame) is not NONE
+    if null_is_absent and isinstance(get, Variable):
+        slot = get.slot
+        return BOOL, lambda frame: frame[slot].get(json_name) is not None
     if null_is_absent:
         return BOOL, lambda frame: get(frame).get(json_name) is not None
 
@@ -72,7 +75,23 @@ def present(operand: Type, get: Eval, name: str) -> Found | str:
     return BOOL, has_key
 
 
+class Variable:
+    """The value of a name; fields selected from it read the frame themselves, which saves a call."""
+
+    __slots__ = ("slot",)
+
+    def __init__(self, slot: int) -> None:
+        self.slot = slot
+
+    def __call__(self, frame: list[Any]) -> Any:
+        """Return the value."""
+        return frame[self.slot]
+
+
 def _field_of_object(get: Eval, name: str, convert: Convert | None) -> Eval:
+    if isinstance(get, Variable) and convert is None:
+        return _field_of_variable(get.slot, name)
+
     def field(frame: list[Any]) -> Any:
         value = get(frame).get(name)
         if value is None:
@@ -82,6 +101,16 @@ def _field_of_object(get: Eval, name: str, convert: Convert | None) -> Eval:
     if convert is None:
         return field
     return lambda frame: convert(field(frame))
+
+
+def _field_of_variable(slot: int, name: str) -> Eval:
+    def field(frame: list[Any]) -> Any:
+        value = frame[slot].get(name)
+        if value is None:
+            raise CelError(f"no such key: {name}")
+        return value
+
+    return field
 
 
 def _field_of_map(get: Eval, name: str) -> Eval:

@@ -15,7 +15,7 @@ from __future__ import annotations
 
 from echelon.hub.schema_cel import check, rules_of
 from echelon.hub.schema_node import JSON, MISSING, Definitions, Rule, Schema, compile_schema
-from echelon.hub.schema_ok import is_ok
+from echelon.hub.schema_ok import is_ok_since
 from echelon.hub.schema_prune import apply_defaults, prune, prune_in_order, prune_metadata, prune_part
 from echelon.hub.schema_shape import embedded_causes, list_causes
 from echelon.hub.schema_validate import BLOCKING, NO_FIELD, Cause, explain
@@ -47,14 +47,14 @@ _UNCHECKED = Cause(
 def validate(schema: Schema, obj: JSON, old: JSON = None) -> list[Cause]:
     """Return why an object may not be stored; `old` is what it replaces, if anything."""
     was = MISSING if old is None else old
-    if is_ok(schema, obj):
+    if is_ok_since(schema, obj, old):
         return check(schema, obj, was) if schema.programs is not False else []
     return _with_rules(schema, obj, was, explain(schema, obj, was))
 
 
 def validate_status(schema: Schema, obj: JSON, old: JSON) -> list[Cause]:
     """Return why a write to the status subresource may not be stored: its schema is asked about status alone."""
-    if is_ok(schema, obj):
+    if is_ok_since(schema, obj, old):
         return check(schema, obj, old) if schema.programs is not False else []
     part = schema.properties.get("status")
     causes: list[Cause] = []

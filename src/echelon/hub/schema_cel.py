@@ -41,7 +41,7 @@ class CompiledRule(NamedTuple):
 class Rules:
     """The rules of one schema node and of those below it."""
 
-    __slots__ = ("additional", "convert", "here", "items", "properties", "schema")
+    __slots__ = ("additional", "convert", "here", "items", "properties", "schema", "speaks_of_old")
 
     def __init__(self, schema: Schema, here: tuple[CompiledRule, ...]) -> None:
         self.schema = schema
@@ -50,6 +50,8 @@ class Rules:
         self.properties: list[tuple[str, str, Rules]] = []
         self.items: Rules | None = None
         self.additional: Rules | None = None
+        self.speaks_of_old = any(rule.uses_old for rule in here)
+        """Whether a rule here or below compares with the old value."""
 
 
 def uses_old(text: str) -> bool:
@@ -106,9 +108,13 @@ def _compiled(schema: Schema, *, root: bool, above: tuple[int, ...]) -> Rules | 
         node.items = _compiled(schema.items, root=False, above=above)
     if isinstance(schema.additional, Schema):
         node.additional = _compiled(schema.additional, root=False, above=above)
-    if here or node.properties or node.items is not None or node.additional is not None:
-        return node
-    return None
+    below_here = [*(each for _, _, each in node.properties), node.items, node.additional]
+    if not here and not any(below_here):
+        return None
+    node.speaks_of_old = node.speaks_of_old or any(
+        each.speaks_of_old for each in below_here if each is not None
+    )
+    return node
 
 
 def check(schema: Schema, value: JSON, old: JSON = MISSING) -> list[Cause]:
@@ -132,6 +138,8 @@ class _Run:
 
     def walk(self, rules: Rules, value: JSON, old: JSON, path: Path, above: _Unchanged | None) -> None:
         """Check a value and what is below it; `above` is the nearest value around it that has an old one."""
+        if value is old and not rules.speaks_of_old:
+            return  # the very same value: only rules about a change could have anything to say
         if old is not MISSING:
             above = _Unchanged(rules.schema, value, old)
         if rules.here:

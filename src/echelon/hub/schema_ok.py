@@ -19,7 +19,7 @@ import msgspec
 from echelon.hub import regex
 from echelon.hub.gotext import INT64_MAX, INT64_MIN
 from echelon.hub.schema_formats import string_format
-from echelon.hub.schema_node import JSON, Schema
+from echelon.hub.schema_node import JSON, MISSING, Schema
 from echelon.rules.quantity import InvalidQuantity, parse_quantity
 
 Check = Callable[[JSON], bool]
@@ -33,6 +33,40 @@ MAX_JSON_INTEGER = 2**53 - 1
 def is_ok(schema: Schema, value: JSON) -> bool:
     """Tell whether a value satisfies its schema, CEL rules apart."""
     return (schema.ok_fn or _compiled(schema))(value)
+
+
+def is_ok_since(schema: Schema, value: JSON, old: JSON) -> bool:
+    """Tell the same of a value that replaces another, without looking again at what is the very same object.
+
+    Patches share what they do not touch, and what is unchanged does not have to answer.
+    """
+    if value is old:
+        return True
+    if value.__class__ is not dict or old.__class__ is not dict or not _is_plain(schema):
+        return is_ok(schema, value)
+    for name in schema.required:
+        if name not in value:
+            return False
+    properties = schema.properties
+    for name, item in value.items():
+        was = old.get(name, MISSING)
+        if item is not was:
+            child = properties.get(name)
+            if child is not None and not is_ok_since(child, item, was):
+                return False
+    return True
+
+
+def _is_plain(schema: Schema) -> bool:
+    """Tell whether an object is valid if each of its properties is."""
+    return (
+        schema.type == "object"
+        and schema.additional is None
+        and schema.max_properties is None
+        and schema.min_properties is None
+        and not schema.embedded_resource
+        and not (schema.any_of or schema.one_of or schema.all_of or schema.not_ or schema.enum)
+    )
 
 
 def _compiled(schema: Schema) -> Check:
