@@ -78,6 +78,14 @@ async def test_an_eviction_deletes_and_respects_disruption_budgets(api):
         await api("POST", PODS + "/b/eviction", {"metadata": {"name": "b"}})
     assert caught.value.code == 429
     assert caught.value.causes[0]["reason"] == "DisruptionBudget"
+    allowed = {
+        "status": {"disruptionsAllowed": 1, "currentHealthy": 2, "desiredHealthy": 1, "expectedPods": 2}
+    }
+    await api("PATCH", BUDGETS + "/keep/status", allowed, MERGE)
+    await api("POST", PODS + "/b/eviction", {"metadata": {"name": "b"}})
+    spent = (await api("GET", BUDGETS + "/keep"))["status"]
+    assert spent["disruptionsAllowed"] == 0
+    assert list(spent["disruptedPods"]) == ["b"]
 
 
 async def test_a_log_comes_from_whoever_plays_the_node(hub, client, api):

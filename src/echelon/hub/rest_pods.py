@@ -13,12 +13,14 @@ import msgspec
 from echelon.hub import managed
 from echelon.hub.body import decode_object
 from echelon.hub.call import Call, Response
+from echelon.hub.internal import call_for
 from echelon.hub.label_selector import matches
 from echelon.hub.negotiate import document
 from echelon.hub.options import check_types
 from echelon.hub.rest_delete import preconditions, remove
 from echelon.hub.rest_write import write
 from echelon.hub.status import StatusError, bad_request, conflict, invalid, method_not_allowed, not_found
+from echelon.hub.store import Entry
 from echelon.hub.world import rfc3339
 
 Json = dict[str, Any]
@@ -108,6 +110,7 @@ def _spend_budget(call: Call, pod: Json) -> None:
             continue
         status = budget.get("status") or {}
         if int(status.get("disruptionsAllowed") or 0) > 0:
+            _count_disruption(call, entry, budget)
             continue
         name = budget["metadata"]["name"]
         message = (
@@ -121,6 +124,19 @@ def _spend_budget(call: Call, pod: Json) -> None:
             {"causes": [{"reason": "DisruptionBudget", "message": message}]},
         )
         raise error
+
+
+def _count_disruption(call: Call, entry: Entry, budget: Json) -> None:
+    """Take one allowed disruption from a budget, so that the next eviction sees it is spent."""
+    kind = call.cluster.catalog.by_resource(BUDGETS)
+    if kind is None or call.dry_run():
+        return
+    status = dict(budget.get("status") or {})
+    status["disruptionsAllowed"] = int(status["disruptionsAllowed"]) - 1
+    now = rfc3339(call.hub.world.now())
+    status["disruptedPods"] = {**(status.get("disruptedPods") or {}), call.name: now}
+    new = {**budget, "metadata": dict(budget["metadata"]), "status": status}
+    write(call_for(call.hub, call.cluster, kind, entry.key), new, entry)
 
 
 async def log(call: Call) -> Response:
