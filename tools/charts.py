@@ -26,7 +26,7 @@ def values() -> Any:
         stuck_after="{{ .Values.stuckAfter }}",
         log_level="{{ .Values.logLevel }}",
         member='{{ required "set member to the name of the MemberCluster" .Values.member }}',
-        hub_secret="{{ .Values.hubSecret }}",
+        hub_secret="{{ .Values.hubSecret }}",  # noqa: S106 - the name of a Secret
     )
     return made
 
