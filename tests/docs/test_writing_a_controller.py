@@ -15,7 +15,7 @@ def code():
     blocks = re.findall(r"```python\n(.*?)```", PAGE.read_text(), re.DOTALL)
     scope = {"__name__": "docs"}
     for block in blocks:
-        exec(compile(block, str(PAGE), "exec"), scope)  # noqa: S102 - the project's own page
+        exec(compile(block, str(PAGE), "exec"), scope)
     return scope
 
 
