@@ -107,10 +107,8 @@ def _rewrite_known(found: dict[str, list[str]]) -> None:
         if problems:
             known.setdefault(name, problems[0][:REASON_LENGTH])
     text = yaml.safe_dump(known, sort_keys=True, width=1000, allow_unicode=True) if known else ""
-    KNOWN_FILE.write_text(
-        "# Sequences in which the embedded hub still differs, with the reason; each is asserted to differ.\n"
-        + text
-    )
+    head = [line for line in KNOWN_FILE.read_text().splitlines(keepends=True) if line.startswith("#")]
+    KNOWN_FILE.write_text("".join(head) + text)
 
 
 if __name__ == "__main__":
