@@ -17,6 +17,7 @@ from echelon.client.base import Client
 from echelon.client.errors import NotFound
 from echelon.controllers.membership import Membership
 from echelon.hub.call import User
+from echelon.runtime.member_metrics import AgentMetrics
 from tests.world import World, member_cluster, namespace
 
 MEMBER = "m1"
@@ -40,20 +41,28 @@ class Fleet:
             await self.join(name, options)
         return self
 
-    async def join(self, name: str, options: Options | None = None) -> None:
+    async def join(
+        self, name: str, options: Options | None = None, metrics: AgentMetrics | None = None
+    ) -> None:
         w = self.world
         if name not in w.hub.clusters:
             await w.install(name)
         await self.hub.create(MEMBER_CLUSTERS, member_cluster(name))
-        await self.start_agent(name, options)
+        await self.start_agent(name, options, metrics=metrics)
         await w.until(lambda: self.is_joined(name))
 
     async def start_agent(
-        self, name: str, options: Options | None = None, provider: Provider | None = None
+        self,
+        name: str,
+        options: Options | None = None,
+        provider: Provider | None = None,
+        metrics: AgentMetrics | None = None,
     ) -> Agent:
         w = self.world
         hub = w.client(User(f"agent:{name}", ("system:authenticated",)), link=name)
-        agent = self.agents[name] = Agent(hub, self.member(name), w, name, options, provider=provider)
+        agent = self.agents[name] = Agent(
+            hub, self.member(name), w, name, options, provider=provider, metrics=metrics
+        )
         await agent.start()
         w.managers.append(agent)  # type: ignore[arg-type]  # it can be idle and be stopped, as they can
         return agent

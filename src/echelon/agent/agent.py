@@ -14,13 +14,15 @@ import msgspec
 from echelon.agent.heartbeat import Heartbeat
 from echelon.agent.properties import Prober, Provider
 from echelon.agent.works import Works
-from echelon.api.own import APPLIED_WORKS
+from echelon.api.names import member_namespace
+from echelon.api.own import APPLIED_WORKS, INTERNAL_MEMBER_CLUSTERS, WORKS
 from echelon.client.base import Client
 from echelon.client.cache import Cache
 from echelon.client.errors import ApiError, NotFound, Unreachable
 from echelon.rules import work_apply
 from echelon.runtime.clock import Clock
 from echelon.runtime.controller import Controller, Loop
+from echelon.runtime.member_metrics import AgentMetrics
 from echelon.runtime.perform import Performer
 from echelon.runtime.telemetry import Telemetry
 
@@ -50,12 +52,14 @@ class Agent:
         options: Options | None = None,
         telemetry: Telemetry | None = None,
         provider: Provider | None = None,
+        metrics: AgentMetrics | None = None,
     ) -> None:
         self.name = name
         self.options = options or Options()
         self._hub = hub
         self._member = member
         self._clock = clock
+        self._metrics = metrics
         self._telemetry = telemetry  # shared by many agents of one process; made when there is none
         self._prober = Prober(member, clock, provider, with_namespaces=self.options.collect_namespaces)
         self._tasks: list[asyncio.Task[None]] = []
@@ -67,6 +71,10 @@ class Agent:
         self._cache = Cache(self._hub)
         self.works = Works(self.name, self._cache, self._member, self._clock, self.options.works)
         heartbeat = Heartbeat(self._cache, self._member, self._clock, self.name, self._prober)
+        if self._metrics is not None:
+            space = member_namespace(self.name)
+            self._cache.store(WORKS, space).subscribe(self._metrics.sees_work)
+            self._cache.store(INTERNAL_MEMBER_CLUSTERS, space).subscribe(self._metrics.sees_desk)
         performer = Performer(self._hub, self._cache, self._clock, component="member-agent")
         telemetry = self._telemetry or Telemetry()
         controllers: tuple[Controller, ...] = (heartbeat, self.works)

@@ -207,6 +207,7 @@ def member_agent(
     from echelon.client import kubeconfig as config
     from echelon.client.http import connect
     from echelon.runtime.clock import WallClock
+    from echelon.runtime.member_metrics import AgentMetrics
     from echelon.runtime.probes import Probes
     from echelon.runtime.telemetry import Telemetry, configure_logs
 
@@ -221,9 +222,11 @@ def member_agent(
     async def run() -> None:
         hub = connect(hub_access, field_manager="echelon-member-agent", user_agent="echelon-member-agent")
         member = connect(member_access, field_manager="work-api-agent", user_agent="echelon-member-agent")
-        agent = Agent(hub, member, WallClock(), name)
+        telemetry = Telemetry()
+        metrics = AgentMetrics(telemetry.registry)
+        agent = Agent(hub, member, WallClock(), name, telemetry=telemetry, metrics=metrics)
         started = asyncio.Event()
-        served = Probes(Telemetry(), lambda: "" if started.is_set() else "the first lists are not in yet")
+        served = Probes(telemetry, lambda: "" if started.is_set() else "the first lists are not in yet")
         if probes:
             await served.start(*probes)
 

@@ -24,6 +24,7 @@ from echelon.rules.propagate import Vetoes
 from echelon.rules.sealing import KEY_BYTES
 from echelon.runtime.controller import Controller
 from echelon.runtime.manager import Manager
+from echelon.runtime.member_metrics import MemberMetrics
 from echelon.runtime.placement_metrics import PlacementMetrics
 from echelon.runtime.run_metrics import RunMetrics
 
@@ -45,7 +46,7 @@ def hub_controllers(manager: Manager, options: EngineOptions) -> list[Controller
     metrics = RunMetrics(manager.telemetry.registry, manager.clock)
     placement_metrics = PlacementMetrics(manager.telemetry.registry, manager.clock)
     made: list[Controller] = [
-        Membership(cache, options.membership),
+        Membership(cache, options.membership, MemberMetrics(manager.telemetry.registry)),
         Profiles(cache, options.membership),
         Evictions(cache),
         SealKey(cache, secrets.token_bytes(KEY_BYTES)),

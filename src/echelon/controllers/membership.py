@@ -13,6 +13,7 @@ from echelon.client.cache import Cache
 from echelon.rules import membership
 from echelon.rules.plan import Key, Plan
 from echelon.runtime.controller import Watch, each
+from echelon.runtime.member_metrics import MemberMetrics
 
 
 def _meta(old: Any | None, new: Any | None) -> Any:
@@ -44,9 +45,16 @@ class Membership:
     name = "membercluster"
     workers = 4
 
-    def __init__(self, cache: Cache, options: membership.Options | None = None) -> None:
+    def __init__(
+        self,
+        cache: Cache,
+        options: membership.Options | None = None,
+        metrics: MemberMetrics | None = None,
+    ) -> None:
         self.options = options or membership.Options()
         self._members = cache.store(MEMBER_CLUSTERS)
+        if metrics is not None:
+            self._members.subscribe(metrics.sees)
         self._desks = cache.store(INTERNAL_MEMBER_CLUSTERS)
         self._namespaces = cache.store(builtin.NAMESPACES)
         self._roles = cache.store(builtin.ROLES)
