@@ -289,3 +289,16 @@ async def test_an_object_too_large_for_the_log_is_refused_and_the_old_one_stays(
     assert (status, json.loads(body)["message"]) == (500, "etcdserver: request is too large")
     status, body, _ = await send(hub, ("GET", path + "/a", {}, "", b"", ""))
     assert json.loads(body)["spec"] == {"color": "small"}
+
+
+@pytest.mark.parametrize(
+    "patch", [[{"op": "remove", "path": "/kind"}], [{"op": "replace", "path": "/kind", "value": 5}]]
+)
+async def test_a_patch_that_leaves_no_kind_is_refused(hub, patch):
+    await send(hub, ("POST", CRDS, {}, "application/json", json.dumps(widget_crd()).encode(), ""))
+    path = f"{GROUP}/namespaces/default/widgets"
+    await send(hub, ("POST", path, {}, "application/json", json.dumps(widget("a")).encode(), ""))
+    status, body, _ = await send(
+        hub, ("PATCH", path + "/a", {}, "application/json-patch+json", json.dumps(patch).encode(), "")
+    )
+    assert status in {400, 422}, body

@@ -231,6 +231,6 @@ def _go_type(value: Any) -> str:
         return "bool"
     if isinstance(value, str):
         return "string"
-    if isinstance(value, list):
-        return "array"
+    if isinstance(value, list | dict):
+        return "array" if isinstance(value, list) else "object"
     return "number" if value is not None else "null"

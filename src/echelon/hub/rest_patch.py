@@ -18,6 +18,7 @@ from echelon.hub.patch import json_patch, merge_patch
 from echelon.hub.rest_apply import serve_apply
 from echelon.hub.rest_write import change_object
 from echelon.hub.status import StatusError, bad_request, invalid, not_found, unsupported_media_type
+from echelon.rules import gojson
 
 Json = dict[str, Any]
 
@@ -84,6 +85,8 @@ def _shaped(call: Call, result: Any, strategic: Any = None) -> Json:
     if not isinstance(result, dict):
         raise bad_request("the patch does not leave an object")
     patched: Json = dict(result)  # what is checked and completed below must not be the stored object
+    if call.kind.custom:
+        _expect_custom(call, patched)
     text = None if call.kind.custom else dict(patched)
     try:
         expect_kind(call, patched)
@@ -93,6 +96,19 @@ def _shaped(call: Call, result: Any, strategic: Any = None) -> Json:
             raise
         raise _undecodable(text, strategic, error.message) from None
     return patched
+
+
+def _expect_custom(call: Call, patched: Json) -> None:
+    """Refuse a patch that leaves a custom resource without a kind, or of another version."""
+    version = patched.get("apiVersion")
+    if not patched.get("kind"):
+        text = gojson.encode(patched).decode()
+        message = f"Invalid value: {quote(text)}: Object 'Kind' is missing in '{text}'"
+        raise invalid("", "", "", [{"reason": "FieldValueInvalid", "message": message, "field": "patch"}])
+    if isinstance(version, str) and version and version != call.kind.api_version:
+        message = f"Invalid value: {quote(version)}: must be {call.kind.api_version}"
+        cause = {"reason": "FieldValueInvalid", "message": message, "field": "apiVersion"}
+        raise invalid(call.kind.group, call.kind.kind, call.name, [cause])
 
 
 def _undecodable(patched: Json, strategic: Any, why: str) -> StatusError:

@@ -310,11 +310,20 @@ def _refuse(call: Call, causes: list[dict[str, str]]) -> None:
         raise invalid(call.kind.group, call.kind.kind, call.name, causes)
 
 
+def not_supported(call: Call, verb: str) -> StatusError:
+    """Answer that a subresource does not do a verb; custom resources say which."""
+    if not call.kind.custom:
+        return method_not_allowed()
+    text = f'{verb} is not supported on resources of kind "{call.kind.qualified}"'
+    details = {"group": call.kind.group, "kind": call.kind.plural}
+    return StatusError(405, "MethodNotAllowed", text, details)
+
+
 def need(call: Call, verb: str) -> None:
     """Refuse a verb that the resource, or the subresource, does not do."""
     if call.subresource:
         sub = call.kind.subresources.get(call.subresource)
         if sub is None or verb not in sub.verbs:
-            raise method_not_allowed()
+            raise not_supported(call, verb)
     elif verb not in call.kind.verbs:
         raise method_not_allowed()
