@@ -32,7 +32,8 @@ from echelon.runtime.controller import Watch, each
 from echelon.runtime.run_metrics import RunMetrics
 
 # other controllers file the same objects in their own ways: names of indexes say whose they are
-PLACEMENT, STRATEGY, CLUSTER, RUN = "runs: placement", "runs: strategy", "runs: cluster", "runs: run"
+PLACEMENT, ALIVE, STRATEGY = "runs: placement", "runs: alive", "runs: strategy"
+CLUSTER, RUN = "runs: cluster", "runs: run"
 Place = tuple[str | None, str]  # namespace and name
 
 
@@ -87,7 +88,8 @@ class StagedRuns:
         self._client = cache.client
         self._runs = cache.store(scope.run)
         self._runs.add_index(PLACEMENT, _placement_of_run)
-        self._runs.add_index(STRATEGY, _strategy_of_run)
+        self._runs.add_index(ALIVE, _placement_of_alive)
+        self._runs.add_index(STRATEGY, _strategy_of_alive)
         if metrics is not None:
             self._runs.subscribe(metrics.sees)
         self._approvals = cache.store(scope.approval)
@@ -127,21 +129,21 @@ class StagedRuns:
     # whom a change concerns
 
     def _alive(self, index: str, place: Place) -> list[Key]:
-        return [Key(run.namespace, run.name) for run in self._runs.by(index, place) if not is_over(run)]
+        return [Key(run.namespace, run.name) for run in self._runs.by(index, place)]
 
     def _of_binding(self, old: Any | None, new: Any | None) -> Iterable[Key]:
         if not is_news(old, new):
             return ()
-        return [key for place in _parent_of(new or old) for key in self._alive(PLACEMENT, place)]
+        return [key for place in _parent_of(new or old) for key in self._alive(ALIVE, place)]
 
     def _of_placement(self, old: Any | None, new: Any | None) -> Iterable[Key]:
         if old is not None and new is not None and old.metadata.generation == new.metadata.generation:
             return ()
         one: Any = new or old
-        return self._alive(PLACEMENT, (one.namespace, one.name))
+        return self._alive(ALIVE, (one.namespace, one.name))
 
     def _of_policy(self, old: Any | None, new: Any | None) -> Iterable[Key]:
-        return [key for place in _parent_of(new or old) for key in self._alive(PLACEMENT, place)]
+        return [key for place in _parent_of(new or old) for key in self._alive(ALIVE, place)]
 
     def _of_strategy(self, old: Any | None, new: Any | None) -> Iterable[Key]:
         one: Any = new or old
@@ -155,7 +157,7 @@ class StagedRuns:
         places = {
             place: None for binding in self._bindings.by(CLUSTER, one.name) for place in _parent_of(binding)
         }
-        return [key for place in places for key in self._alive(PLACEMENT, place)]
+        return [key for place in places for key in self._alive(ALIVE, place)]
 
     # gathering
 
@@ -270,8 +272,13 @@ def _placement_of_run(run: Any) -> tuple[Place, ...]:
     return ((run.namespace, run.spec.placement_name),)
 
 
-def _strategy_of_run(run: Any) -> tuple[Place, ...]:
-    return ((run.namespace, run.spec.strategy_name),)
+def _placement_of_alive(run: Any) -> tuple[Place, ...]:
+    """A placement can have a long history of runs; nothing that happens to it concerns those that are over."""
+    return () if is_over(run) else ((run.namespace, run.spec.placement_name),)
+
+
+def _strategy_of_alive(run: Any) -> tuple[Place, ...]:
+    return () if is_over(run) else ((run.namespace, run.spec.strategy_name),)
 
 
 def _run_of_approval(request: Any) -> tuple[Place, ...]:
