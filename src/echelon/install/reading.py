@@ -28,16 +28,16 @@ KINDS = ("clusterresourceplacements", "resourceplacements")
 NEWER_KINDS = frozenset({"MutatingAdmissionPolicy", "MutatingAdmissionPolicyBinding"})
 MAX_ASKED = 8  # kinds and namespaces: up to three questions each
 _PLURAL = (
-    "({s}.kind == 'Endpoints' ? 'endpoints' : {s}.kind.lowerAscii().endsWith('s') ? {s}.kind.lowerAscii() + 'es'"
-    " : {s}.kind.lowerAscii().endsWith('y')"
-    " ? {s}.kind.lowerAscii().substring(0, {s}.kind.size() - 1) + 'ies' : {s}.kind.lowerAscii() + 's')"
+    "(s.kind == 'Endpoints' ? 'endpoints' : s.kind.lowerAscii().endsWith('s') ? s.kind.lowerAscii() + 'es'"
+    " : s.kind.lowerAscii().endsWith('y')"
+    " ? s.kind.lowerAscii().substring(0, s.kind.size() - 1) + 'ies' : s.kind.lowerAscii() + 's')"
 )
-_IS_NAMESPACE = "({s}.group == '' && {s}.kind == 'Namespace')"
-_HAS_NAME = "(has({s}.name) && {s}.name != '')"
+_IS_NAMESPACE = "(s.group == '' && s.kind == 'Namespace')"
+_HAS_NAME = "(has(s.name) && s.name != '')"
 _KEY = (
     "(s.group + '/' + s.kind + (s.group == '' && s.kind == 'Namespace' && has(s.name) ? '/' + s.name : ''))"
 )
-_IS_WHOLE = "(!has({s}.selectionScope) || {s}.selectionScope == 'NamespaceWithResources')"
+_IS_WHOLE = "(!has(s.selectionScope) || s.selectionScope == 'NamespaceWithResources')"
 
 
 def _may(verb: str, group: str, resource: str, namespace: str, name: str = "") -> str:
@@ -47,32 +47,22 @@ def _may(verb: str, group: str, resource: str, namespace: str, name: str = "") -
 
 def _reads(number: int) -> list[dict[str, str]]:
     """Return two variables: whether the author may read what the n-th different selector selects, and what is in it."""
-    at = f"variables.rest{number}[0]"
-    is_namespace, has_name, is_whole = (
-        text.replace("{s}", at) for text in (_IS_NAMESPACE, _HAS_NAME, _IS_WHOLE)
-    )
-    plural = _PLURAL.replace("{s}", at)
-    listed = _may("list", f"{at}.group", plural, "variables.within")
-    named = _may("get", f"{at}.group", plural, "variables.within", f"{at}.name")
-    is_only = f"variables.rest{number}.filter(s, {_KEY} == {_KEY.replace('s.', at + '.')}).size() == 1"
-    space = _may("get", "''", "'namespaces'", f"{at}.name", f"{at}.name")
+    listed = _may("list", "s.group", _PLURAL, "variables.within")
+    named = _may("get", "s.group", _PLURAL, "variables.within", "s.name")
+    is_only = f"variables.keys.filter(k, k == {_KEY}).size() == 1"
+    space = _may("get", "''", "'namespaces'", "s.name", "s.name")
     spaces = _may("list", "''", "'namespaces'", "''")
-    inside = f"({has_name} ? {at}.name : '')"
+    inside = f"({_HAS_NAME} ? s.name : '')"
     content = " && ".join(_may("list", "''", f"'{kind}'", inside) for kind in ("secrets", "configmaps"))
+    itself = f"{_IS_NAMESPACE} ? ({_HAS_NAME} ? {space} : {spaces}) : ({listed} || ({_HAS_NAME} && {is_only} && {named}))"
     return [
         {
             "name": f"read{number}",
-            "expression": f"variables.rest{number}.size() == 0 || ({is_namespace} ? ({has_name} ? {space} : {spaces})"
-            f" : ({listed} || ({has_name} && {is_only} && {named})))",
+            "expression": f"variables.asked.all(i, s, i != {number} || ({itself}))",
         },
         {
             "name": f"inside{number}",
-            "expression": f"variables.rest{number}.size() == 0 || !{is_namespace} || !{is_whole} || ({content})",
-        },
-        {  # the selectors of other kinds than the first so far
-            "name": f"rest{number + 1}",
-            "expression": f"variables.rest{number}.size() == 0 ? variables.rest{number}"
-            f" : variables.rest{number}.filter(s, {_KEY} != {_KEY.replace('s.', at + '.')})",
+            "expression": f"variables.asked.all(i, s, i != {number} || !{_IS_NAMESPACE} || !{_IS_WHOLE} || ({content}))",
         },
     ]
 
@@ -80,7 +70,7 @@ def _reads(number: int) -> list[dict[str, str]]:
 def reading() -> list[dict[str, Any]]:
     """Refuse placements of what their author may not read."""
     selectors = "object.spec.resourceSelectors"
-    is_namespace = _IS_NAMESPACE.replace("{s}", "s")
+    is_namespace = _IS_NAMESPACE
     within = (
         "has(request.namespace) && request.namespace != '' ? request.namespace"
         f" : {selectors}.exists(s, {is_namespace} && has(s.selectionScope)"
@@ -103,12 +93,12 @@ def reading() -> list[dict[str, Any]]:
         [on(PLACEMENT_GROUP, KINDS, "CREATE", "UPDATE")],
         [
             {
-                "expression": f"variables.mayEverything || variables.rest{MAX_ASKED}.size() == 0",
+                "expression": f"variables.mayEverything || variables.asked.size() <= {MAX_ASKED}",
                 "message": too_many,
                 "reason": "Forbidden",
             },
             {
-                "expression": f"variables.mayEverything || variables.rest{MAX_ASKED}.size() > 0 || ({answers})",
+                "expression": f"variables.mayEverything || variables.asked.size() > {MAX_ASKED} || ({answers})",
                 "messageExpression": message,
                 "reason": "Forbidden",
             },
@@ -122,7 +112,11 @@ def reading() -> list[dict[str, Any]]:
         variables=[
             {"name": "within", "expression": within},
             {"name": "mayEverything", "expression": everything},
-            {"name": "rest0", "expression": selectors},
+            {"name": "keys", "expression": f"{selectors}.map(s, {_KEY})"},
+            {  # the first selector of each kind, and of each namespace
+                "name": "asked",
+                "expression": f"{selectors}.transformList(i, s, variables.keys.indexOf(variables.keys[i]) == i, s)",
+            },
             *(variable for number in range(MAX_ASKED) for variable in _reads(number)),
         ],
     )
