@@ -4,6 +4,7 @@ python -m tests.conformance                                  the embedded hub, s
 python -m tests.conformance --kubeconfig FILE [--context C]  any other server
 python -m tests.conformance --record --kubeconfig FILE       keep a real server's answers as the right ones
 python -m tests.conformance --known                          rewrite known.yaml from what differs now
+python -m tests.conformance --table [--kubeconfig FILE]      passes per topic, embedded and real, for docs/conformance.md
 """
 
 from __future__ import annotations
@@ -27,7 +28,7 @@ from tests.conformance.install import install_crds
 from tests.conformance.known import FILE as KNOWN_FILE
 from tests.conformance.known import load_known
 from tests.conformance.recordings import forget_unknown, load_recorded, save_recorded
-from tests.conformance.runner import UNTIL_LIMIT_S, WORKERS, Sequence, load_sequences, run
+from tests.conformance.runner import UNTIL_LIMIT_S, WORKERS, Result, Sequence, load_sequences, run
 from tests.conformance.sessions import Session, load_sessions, run_sessions
 
 SHOWN_LINES = 8
@@ -63,6 +64,7 @@ def _parser() -> argparse.ArgumentParser:
     parser.add_argument("--context")
     parser.add_argument("--record", action="store_true", help="keep the answers as right ones")
     parser.add_argument("--known", action="store_true", help="rewrite known.yaml")
+    parser.add_argument("--table", action="store_true", help="print passes per topic")
     parser.add_argument("--only", action="append", default=[], metavar="PATTERN")
     parser.add_argument("--patience", type=float, default=UNTIL_LIMIT_S, help="seconds to wait for a state")
     parser.add_argument("--workers", type=int, default=WORKERS)
@@ -70,24 +72,37 @@ def _parser() -> argparse.ArgumentParser:
     return parser
 
 
-def main(argv: list[str] | None = None) -> int:
-    """Runs the sequences and compares or records; returns 1 when any differs."""
-    options = _parser().parse_args(argv)
-    sequences, sessions = load_sequences(), load_sessions()
-    with _server(options.kubeconfig) as kubeconfig:
+def _ask(options: argparse.Namespace, named: Path | None) -> tuple[list[Result], float]:
+    """Runs what was chosen against one server; returns the results and the seconds it took."""
+    with _server(named) as kubeconfig:
         keeper = Kubeconfig(kubeconfig)
         endpoint = keeper.endpoint(options.context or "hub")
         install_crds(endpoint)
         began = time.monotonic()
-        results = run(_choose(sequences, options.only), endpoint, options.workers, options.patience)
-        chosen = _choose(sessions, options.only)
-        results += run_sessions(chosen, kubeconfig, str(find_or_build()), until_s=options.patience)
-        took = time.monotonic() - began
+        chosen = _choose(load_sequences(), options.only)
+        results = run(chosen, endpoint, options.workers, options.patience)
+        sessions = _choose(load_sessions(), options.only)
+        results += run_sessions(sessions, kubeconfig, str(find_or_build()), until_s=options.patience)
+        return results, time.monotonic() - began
+
+
+def _judge(results: list[Result]) -> dict[str, list[str]]:
+    """Returns what is wrong with each result."""
+    recorded = load_recorded()
+    return {result.sequence.id: judge(result, recorded.get(result.sequence.id)) for result in results}
+
+
+def main(argv: list[str] | None = None) -> int:
+    """Runs the sequences and compares or records; returns 1 when any differs."""
+    options = _parser().parse_args(argv)
+    if options.table:
+        print_table(options)
+        return 0
+    results, took = _ask(options, options.kubeconfig)
     if options.record:
         save_recorded(result for result in results if result.error is None)
-        forget_unknown({one.id for one in (*sequences, *sessions)})
-    recorded = load_recorded()
-    found = {result.sequence.id: judge(result, recorded.get(result.sequence.id)) for result in results}
+        forget_unknown({one.id for one in (*load_sequences(), *load_sessions())})
+    found = _judge(results)
     failed = {name: problems for name, problems in found.items() if problems}
     for name, problems in failed.items():
         print(f"FAILED {name}")
@@ -98,6 +113,23 @@ def main(argv: list[str] | None = None) -> int:
     print(f"{len(results)} sequences and sessions in {took:.1f} s")
     print(f"{len(results) - len(failed)} passed, {len(failed)} failed")
     return 1 if failed else 0
+
+
+def print_table(options: argparse.Namespace) -> None:
+    """Prints the passes per topic of the embedded hub and, where one is named, of a real server."""
+    columns = {"embedded": _judge(_ask(options, None)[0])}
+    if options.kubeconfig is not None:
+        columns["real"] = _judge(_ask(options, options.kubeconfig)[0])
+    known = load_known()
+    every = list(columns["embedded"])
+    topics = sorted({name.partition("/")[0] for name in every})
+    print("| topic | sequences | " + " | ".join(columns) + " | on purpose |")
+    print("|---|---|" + "---|" * (len(columns) + 1))
+    for topic in [*topics, ""]:
+        ids = [name for name in every if name.startswith(f"{topic}/") or not topic]
+        passed = [str(sum(not found[name] for name in ids)) for found in columns.values()]
+        on_purpose = sum(name in known for name in ids)
+        print(f"| {topic or '**all**'} | {len(ids)} | " + " | ".join(passed) + f" | {on_purpose or ''} |")
 
 
 def _rewrite_known(found: dict[str, list[str]]) -> None:

@@ -10,12 +10,14 @@ knows which server it is talking to. README.md describes the format of the seque
 from __future__ import annotations
 
 import base64
+import contextlib
 import copy
 import http.client
 import json
 import queue
 import random
 import re
+import socket
 import string
 import threading
 import time
@@ -161,7 +163,10 @@ class _Watch:
         self.lines.put(None)
 
     def close(self) -> None:
-        """Ends the stream."""
+        """Ends the stream; the reader would hold a mere close back until the next line."""
+        if self._connection.sock is not None:
+            with contextlib.suppress(OSError):
+                self._connection.sock.shutdown(socket.SHUT_RDWR)
         self._connection.close()
 
 
