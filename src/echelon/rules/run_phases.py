@@ -282,7 +282,9 @@ MOVES: tuple[Move, ...] = (
     Move(StagePhase.WAITING_BEFORE, StagePhase.STOPPED, "state Stop"),
     Move(StagePhase.WAITING_BEFORE, StagePhase.STOPPING, "state Stop right after its first cluster began"),
     Move(
-        StagePhase.WAITING_BEFORE, StagePhase.WAITING_AFTER, "approved, all its clusters have the version already"
+        StagePhase.WAITING_BEFORE,
+        StagePhase.WAITING_AFTER,
+        "approved, all its clusters have the version already",
     ),
     Move(
         StagePhase.WAITING_BEFORE, StagePhase.SUCCEEDED, "approved, all its clusters have the version already"
