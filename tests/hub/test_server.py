@@ -6,12 +6,15 @@ import contextlib
 import json
 import ssl
 import subprocess
+from datetime import UTC, datetime, timedelta
 
 import pytest
 import yaml
+from cryptography import x509
 
 from echelon.client.http import connect
 from echelon.client.kubeconfig import load
+from echelon.hub.certificates import RENEW_AFTER_DAYS, Authority
 from tests.hub.serve import served  # noqa: F401
 
 CM = "/api/v1/namespaces/default/configmaps"
@@ -95,6 +98,21 @@ async def test_a_client_certificate_names_its_bearer(served, tmp_path):
     request = b"GET " + CM.encode() + b" HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n"
     answer = await raw(server, context, request)
     assert b'User \\"jane\\" cannot list resource' in answer
+
+
+def test_certificates_are_renewed_before_they_end(tmp_path):
+    start = datetime(2026, 1, 1, tzinfo=UTC)
+    authority = Authority.load(tmp_path, start)
+    context = authority.context(tmp_path)
+    first = x509.load_pem_x509_certificate((tmp_path / "server.crt").read_bytes())
+    later = start + timedelta(days=RENEW_AFTER_DAYS)
+    assert first.not_valid_after_utc > later
+    authority.renew(context, tmp_path, later)
+    second = x509.load_pem_x509_certificate((tmp_path / "server.crt").read_bytes())
+    assert second.not_valid_after_utc == first.not_valid_after_utc + timedelta(days=RENEW_AFTER_DAYS)
+    assert x509.load_pem_x509_certificate(authority.client("a").certificate).not_valid_after_utc > (
+        first.not_valid_after_utc
+    )
 
 
 async def test_a_token_on_the_wire_is_checked(served):

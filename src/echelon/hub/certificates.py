@@ -25,6 +25,8 @@ from echelon.hub.call import User
 
 CA_YEARS = 10
 LEAF_DAYS = 365
+RENEW_AFTER_DAYS = 240
+"""When the server's and the administrator's certificates are made anew: two thirds of their life."""
 SERVER_NAMES = (
     "localhost",
     "kubernetes",
@@ -124,16 +126,21 @@ class Authority:
 
     def context(self, folder: Path) -> ssl.SSLContext:
         """Return the server's TLS settings; client certificates are welcome, not demanded."""
-        pair = self.server()
-        write_private(folder / "server.crt", pair.certificate)
-        write_private(folder / "server.key", pair.key)
         context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
         context.minimum_version = ssl.TLSVersion.TLSv1_2
-        context.load_cert_chain(folder / "server.crt", folder / "server.key")
+        self.renew(context, folder, self._now)
         context.load_verify_locations(cadata=self.pair.certificate.decode())
         context.verify_mode = ssl.CERT_OPTIONAL
         context.set_alpn_protocols(["http/1.1"])
         return context
+
+    def renew(self, context: ssl.SSLContext, folder: Path, now: datetime) -> None:
+        """Issue as of this moment from now on, and give the server a fresh certificate for new connections."""
+        self._now = now
+        pair = self.server()
+        write_private(folder / "server.crt", pair.certificate)
+        write_private(folder / "server.key", pair.key)
+        context.load_cert_chain(folder / "server.crt", folder / "server.key")
 
 
 def user_of(peer: dict[str, Any]) -> User | None:

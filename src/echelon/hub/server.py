@@ -10,6 +10,7 @@ import asyncio
 import contextlib
 import ssl
 from collections.abc import AsyncIterator
+from datetime import timedelta
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from urllib.parse import parse_qs
@@ -19,7 +20,7 @@ from aiohttp import web
 from echelon.hub.app import Hub, refuse
 from echelon.hub.body import MAX_BODY
 from echelon.hub.call import ANONYMOUS, MASTERS, Request, Response, User
-from echelon.hub.certificates import Authority, user_of
+from echelon.hub.certificates import RENEW_AFTER_DAYS, Authority, user_of
 from echelon.hub.fairness import MAX_WATCHES, Fairness
 from echelon.hub.kubeconfig import write
 from echelon.hub.malloc import keep_buffers
@@ -206,16 +207,29 @@ async def serving(
         authority = hub.authority or Authority.load(folder, hub.world.now())
         hub.authority = authority
         server = Server(hub, port=port)
-        await server.start(authority.context(folder))
-        admin = authority.client("admin", (MASTERS,))
-        write(
-            kubeconfig,
-            f"https://{server.host}:{server.port}",
-            authority.pair.certificate,
-            admin,
-            sorted(hub.clusters),
-        )
+        context = authority.context(folder)
+        await server.start(context)
+        invite(server, authority, kubeconfig)
+        renewal = asyncio.create_task(_renew(server, context, folder, kubeconfig), name="hub-certificates")
         try:
             yield server
         finally:
+            renewal.cancel()
             await server.stop()
+
+
+def invite(server: Server, authority: Authority, kubeconfig: Path) -> None:
+    """Write the administrator's kubeconfig, with a fresh certificate."""
+    admin = authority.client("admin", (MASTERS,))
+    address = f"https://{server.host}:{server.port}"
+    write(kubeconfig, address, authority.pair.certificate, admin, sorted(server.hub.clusters))
+
+
+async def _renew(server: Server, context: ssl.SSLContext, folder: Path, kubeconfig: Path) -> None:
+    """Make certificates anew long before they end; a process may run for years."""
+    authority = server.hub.authority
+    assert authority is not None
+    while True:
+        await asyncio.sleep(timedelta(days=RENEW_AFTER_DAYS).total_seconds())
+        authority.renew(context, folder, server.hub.world.now())
+        invite(server, authority, kubeconfig)
