@@ -7,16 +7,21 @@ from typing import Any
 
 import msgspec
 
+from echelon.rules.refusals import without_objects
+
 
 class Unreachable(Exception):
     """No answer: the connection could not be made, broke, or timed out. The request may have been carried out."""
 
 
 class ApiError(Exception):
-    """The server answered with an error; `status` is its Status object (or one made from a plain answer)."""
+    """The server answered with an error; `status` is its Status object (or one made from a plain answer).
+
+    The text of the error can be shown and logged: objects that the server quotes are left out of it.
+    """
 
     def __init__(self, code: int, status: Mapping[str, Any], retry_after_s: float | None = None) -> None:
-        super().__init__(status.get("message") or f"the server answered {code}")
+        super().__init__(without_objects(status.get("message") or f"the server answered {code}"))
         self.code = code
         self.status = status
         self.reason: str = status.get("reason") or ""

@@ -16,7 +16,6 @@ answer before the binding says that it is in progress, and how long a deletion w
 
 from __future__ import annotations
 
-import re
 from collections.abc import Sequence
 from datetime import datetime, timedelta
 from functools import cache
@@ -36,6 +35,7 @@ from echelon.rules.binding_life import with_finalizer, without_finalizer
 from echelon.rules.binding_status import Report
 from echelon.rules.override_apply import OverrideFailure, Overrider
 from echelon.rules.plan import NOTHING, Action, Emit, Patch, Plan, StatusWrite, ref_of
+from echelon.rules.refusals import without_objects
 from echelon.rules.work_generation_content import (
     NotDeliverable,
     has_version,
@@ -51,9 +51,6 @@ DELETION_WAIT = timedelta(seconds=30)
 
 PATIENCE = timedelta(seconds=3)
 """A member that answers within this is reported on once, not twice: half the status writes of a rollout."""
-
-# API servers quote what they refuse; an object may hold secrets and does not belong into a status
-_QUOTED_OBJECT = re.compile(r"Invalid value: (\"\{.*\}\"|\{.*\}|\"\[.*\]\"|\[.*\])", re.DOTALL)
 
 
 def step(seen: Seen, now: datetime) -> Plan:
@@ -184,8 +181,7 @@ def explain(seen: Seen, refusal: str, now: datetime) -> Plan:
     """Say in the binding's status that the API server refused to write its Works."""
     if seen.binding.metadata.is_deleting or _not_ours(seen):
         return NOTHING
-    shown = _QUOTED_OBJECT.sub("Invalid value: (not shown)", refusal)
-    return _plan(seen, (), binding_status.not_synchronized(seen.binding, shown), now)
+    return _plan(seen, (), binding_status.not_synchronized(seen.binding, without_objects(refusal)), now)
 
 
 def _is_news(action: Action) -> bool:
