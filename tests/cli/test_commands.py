@@ -159,10 +159,10 @@ def test_a_run_from_plan_to_history(live, space):
     shop.apply(*shop.settings("blue"))
     assert (
         "/data/colour: green -> blue"
-        in echelon(live, "plan", "-f", "-", *shop.n, stdin=text.replace("v1\n", "v2\n")).stdout
+        in echelon(live, "plan", "-f", "-", *shop.n, stdin=text.replace("v1\n", "c2\n")).stdout
     )
-    shop.run("v2")
-    shop.echelon("watch", "v2", "--until", "stage=canary", "--timeout", "30s")
+    shop.run("c2")
+    shop.echelon("watch", "c2", "--until", "stage=canary", "--timeout", "30s")
     diff = shop.echelon("diff", shop.name, "0", "1", code=1).stdout
     assert "/data/colour: green -> blue" in diff
     assert "s3cret" not in diff
@@ -172,17 +172,17 @@ def test_a_run_from_plan_to_history(live, space):
     history = shop.echelon("history", shop.name).stdout
     assert "1 (latest)" in history
     assert "v1 succeeded" in history
-    assert "v2 waiting" in history
+    assert "c2 waiting" in history
 
     # stop and resume
-    assert "2 is told" not in shop.echelon("stop", "v2", "-m", "lunch").stdout
-    shop.echelon("watch", "v2", "--timeout", "30s", code=5)
-    assert "lunch" in shop.echelon("diagnose", "v2").stdout
-    assert "is stopped; let it go on" in shop.echelon("start", "v2", code=1).stderr
-    shop.echelon("resume", "v2")
-    shop.echelon("watch", "v2", "--until", "approval", "--timeout", "30s")
+    assert "2 is told" not in shop.echelon("stop", "c2", "-m", "lunch").stdout
+    shop.echelon("watch", "c2", "--timeout", "30s", code=5)
+    assert "lunch" in shop.echelon("diagnose", "c2").stdout
+    assert "is stopped; let it go on" in shop.echelon("start", "c2", code=1).stderr
+    shop.echelon("resume", "c2")
+    shop.echelon("watch", "c2", "--until", "approval", "--timeout", "30s")
 
-    # rollback is a new run, shown first; it takes the cluster that v2 had changed
+    # rollback is a new run, shown first; it takes the cluster that c2 had changed
     dry = shop.echelon("rollback", shop.name, "--dry-run")
     assert "/data/colour: blue -> green" in dry.stderr
     assert "add --yes" in shop.echelon("rollback", shop.name, code=2).stderr
@@ -192,8 +192,8 @@ def test_a_run_from_plan_to_history(live, space):
     shop.echelon("watch", back, "--until", "approval", "--timeout", "30s")
     shop.echelon("approve", back, "-m", "back", "-y")
     shop.echelon("watch", back, "--timeout", "30s")
-    shop.echelon("watch", "v2", code=3)
-    assert f"run {back} moved member1" in shop.echelon("diagnose", "v2").stdout
+    shop.echelon("watch", "c2", code=3)
+    assert f"run {back} moved member1" in shop.echelon("diagnose", "c2").stdout
     runs = shop.echelon("runs").stdout
     assert runs.index(back) < runs.index("v1 ")
 

@@ -19,6 +19,9 @@ if TYPE_CHECKING:
     from echelon.client.kubeconfig import Access
 
 T = TypeVar("T")
+CLOSING_S = (
+    0.01  # a connection that was cut in the middle of an answer needs the loop a few times more to end
+)
 
 
 class Hub:
@@ -91,6 +94,7 @@ def with_hub(
             return await work(hub)
         finally:
             await hub.close()
+            await asyncio.sleep(CLOSING_S)
 
     return asyncio.run(whole())
 
