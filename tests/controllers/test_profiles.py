@@ -10,7 +10,7 @@ from echelon.api.cluster import MemberCluster
 from echelon.api.own import CLUSTER_PROFILES, MEMBER_CLUSTERS
 from echelon.client.errors import NotFound
 from echelon.controllers.profiles import Profiles
-from echelon.rules.membership import Options
+from echelon.rules.membership_mirror import Options
 from echelon.rules.profiles import health_of
 from tests.agent.fleet import MEMBER, Fleet, said
 from tests.agent.test_heartbeat import Pretended, beat, with_provider

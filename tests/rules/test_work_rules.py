@@ -11,17 +11,10 @@ from hypothesis import strategies as st
 from echelon.api.placement import PatchDetail
 from echelon.api.work import Work
 from echelon.rules import gojson
-from echelon.rules.apply import (
-    Create,
-    Refused,
-    Result,
-    Task,
-    Write,
-    last_applied_text,
-    owner_reference,
-    plan_apply,
-)
+from echelon.rules.apply import plan_apply
 from echelon.rules.apply_report import MAX_WORK_BYTES, Processed, applied_status, report
+from echelon.rules.apply_task import Create, Refused, Result, Task, Write, owner_reference
+from echelon.rules.apply_write import last_applied_text
 from echelon.rules.available import Availability
 from echelon.rules.member_manifest import compared, identity_of, sanitised, spec_hash
 from echelon.rules.waves import LAST_WAVE, find_left_overs, read_manifests, wave_of, wave_of_kind

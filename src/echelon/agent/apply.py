@@ -23,7 +23,9 @@ from echelon.api.resource import Resource
 from echelon.api.scope import Key
 from echelon.client.base import Client
 from echelon.client.errors import AlreadyExists, ApiError, Conflict, NotFound, TooManyRequests
-from echelon.rules.apply import (
+from echelon.rules.apply import plan_apply
+from echelon.rules.apply_report import Processed
+from echelon.rules.apply_task import (
     Ask,
     Create,
     DryRun,
@@ -34,9 +36,7 @@ from echelon.rules.apply import (
     Task,
     is_owned_by,
     owners_of,
-    plan_apply,
 )
-from echelon.rules.apply_report import Processed
 from echelon.rules.available import availability_of
 from echelon.rules.member_manifest import Identity, Manifest, is_unchanged, metadata_of
 from echelon.rules.waves import Item, wave_of_kind

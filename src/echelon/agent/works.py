@@ -33,8 +33,8 @@ from echelon.api.work import AppliedWork, AppliedWorkStatus, Work
 from echelon.client.base import Client
 from echelon.client.cache import Cache
 from echelon.client.errors import AlreadyExists
-from echelon.rules.apply import owner_reference
 from echelon.rules.apply_report import Processed, applied_status, identifier_of, report
+from echelon.rules.apply_task import owner_reference
 from echelon.rules.plan import NOTHING, Patch, Plan, StatusWrite, ref_of
 from echelon.rules.waves import Item, find_left_overs, read_manifests
 from echelon.rules.work_apply import (

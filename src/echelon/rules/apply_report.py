@@ -28,7 +28,7 @@ from echelon.api.work import (
     WorkResourceIdentifier,
     WorkStatus,
 )
-from echelon.rules.apply import Result
+from echelon.rules.apply_task import Result
 from echelon.rules.available import Availability
 from echelon.rules.member_manifest import generation_of, metadata_of
 from echelon.rules.waves import Item

@@ -12,15 +12,15 @@ reports is mirrored, bounded, and never touches conditions that are the hub's ow
 from __future__ import annotations
 
 from collections.abc import Mapping
-from datetime import UTC, datetime, timedelta
-from typing import Any, Literal
+from datetime import datetime
+from typing import Any
 
 import msgspec
 
 from echelon.api import builtin
-from echelon.api.cluster import AgentStatus, InternalMemberCluster, MemberCluster, MemberClusterStatus
+from echelon.api.cluster import InternalMemberCluster, MemberCluster, MemberClusterStatus
 from echelon.api.conditions import find_condition, set_condition
-from echelon.api.meta import FALSE, TRUE, UNKNOWN, Condition, Conditions
+from echelon.api.meta import FALSE, TRUE
 from echelon.api.names import (
     CLUSTER_GROUP,
     FINALIZER_MEMBER_CLUSTER,
@@ -29,7 +29,6 @@ from echelon.api.names import (
     LABEL_TRUE,
     MAX_LABEL,
     PLACEMENT_GROUP,
-    AgentType,
     MemberCondition,
     MembershipState,
     member_namespace,
@@ -38,27 +37,13 @@ from echelon.api.names import (
 )
 from echelon.api.own import INTERNAL_MEMBER_CLUSTERS, MEMBER_CLUSTERS, WORKS
 from echelon.api.resource import Resource
+from echelon.rules.membership_mirror import Options, condition_of, mirror, transitions
 from echelon.rules.plan import Action, Create, Delete, Emit, Patch, Plan, Ref, StatusWrite, ref_of
 
-MAX_MEMBER_CONDITIONS = (
-    20  # what a member may add to its own MemberCluster; a full list tells nobody anything
-)
-MAX_MEMBER_PROPERTIES = 200  # likewise
-MAX_MISSED_BEATS = 2  # one may be late, two in a row are silence
-HUB_OWNED = frozenset({MemberCondition.READY_TO_JOIN, MemberCondition.JOINED, MemberCondition.HEALTHY})
 # On a MemberCluster: what leaving does to what was placed on the member. Without it everything stays there.
 ON_LEAVE = "echelon.dev/on-leave"
 CLEAN_UP = "CleanUp"
 RBAC_GROUP = "rbac.authorization.k8s.io"
-EPOCH = datetime.fromtimestamp(0, UTC)
-
-
-class Options(msgspec.Struct, frozen=True, kw_only=True):
-    """What the operator of the hub decides."""
-
-    unhealthy_after: timedelta = timedelta(seconds=60)  # never less than MAX_MISSED_BEATS periods
-    force_delete_after: timedelta = timedelta(minutes=15)
-    agents: tuple[str, ...] = (AgentType.MEMBER,)
 
 
 class Seen(msgspec.Struct, frozen=True, kw_only=True):
@@ -87,7 +72,7 @@ def _join(seen: Seen, now: datetime) -> Plan:
     ref = ref_of(MEMBER_CLUSTERS, member)
     too_long = _cannot_join(member.name)
     if too_long:
-        refused = _condition(
+        refused = condition_of(
             MemberCondition.READY_TO_JOIN, FALSE, "MemberClusterNameNotUsable", too_long, member
         )
         status = member.status or MemberClusterStatus()
@@ -109,8 +94,8 @@ def _join(seen: Seen, now: datetime) -> Plan:
     groups = [tuple(action for action in children if _resource(action) in kinds) for kinds in order]
     steps += [group for group in groups if group]
     old = member.status or MemberClusterStatus()
-    new, wake_at = _mirror(seen, old, now)
-    ready = _condition(
+    new, wake_at = mirror(seen.member, seen.desk, old, seen.options, now)
+    ready = condition_of(
         MemberCondition.READY_TO_JOIN,
         TRUE,
         "MemberClusterReadyToJoin",
@@ -121,7 +106,7 @@ def _join(seen: Seen, now: datetime) -> Plan:
     return Plan(
         steps=tuple(steps),
         status=StatusWrite(ref=ref, old=old, new=new),
-        events=(*events, *_transitions(ref, old, new)),
+        events=(*events, *transitions(ref, old, new)),
         wake_at=wake_at,
         why="joining" if children else "mirroring",
     )
@@ -290,149 +275,6 @@ def _desk(member: MemberCluster, spec: Mapping[str, Any]) -> dict[str, Any]:
     }
 
 
-# --- mirroring ---------------------------------------------------------------------------------------------------
-def _mirror(
-    seen: Seen, old: MemberClusterStatus, now: datetime
-) -> tuple[MemberClusterStatus, datetime | None]:
-    """R-MEMBER-3: what a member reports is mirrored within bounds, and never speaks for the hub."""
-    member = seen.member
-    if seen.desk is None:
-        return old, None
-    report = seen.desk.status
-    agents = old.agent_status
-    conditions = old.conditions
-    if report is not None and report.agent_status:
-        agents = tuple(_observed(agent, member.metadata.generation) for agent in report.agent_status)
-    conditions = set_condition(conditions, _joined(member, agents, seen.options), now)
-    healthy, wake_at = _healthy(member, agents, seen.options, now)
-    if healthy is not None:
-        conditions = set_condition(conditions, healthy, now)
-    if report is None:
-        return msgspec.structs.replace(old, conditions=conditions, agent_status=agents), wake_at
-    mirrored = [condition for condition in report.conditions if condition.type not in HUB_OWNED]
-    for condition in mirrored[:MAX_MEMBER_CONDITIONS]:
-        conditions = _taken_over(conditions, condition, member.metadata.generation)
-    properties = dict(sorted(report.properties.items())[:MAX_MEMBER_PROPERTIES])
-    return (
-        msgspec.structs.replace(
-            old,
-            conditions=conditions,
-            agent_status=agents,
-            properties=properties,
-            resource_usage=report.resource_usage,
-            namespaces=report.namespaces,
-        ),
-        wake_at,
-    )
-
-
-def _observed(agent: AgentStatus, generation: int) -> AgentStatus:
-    conditions = tuple(
-        msgspec.structs.replace(condition, observed_generation=generation) for condition in agent.conditions
-    )
-    return msgspec.structs.replace(agent, conditions=conditions)
-
-
-def _taken_over(conditions: Conditions, reported: Condition, generation: int) -> Conditions:
-    """Mirror one condition with the times the member gave it."""
-    mine = msgspec.structs.replace(reported, observed_generation=generation)
-    if any(condition.type == mine.type for condition in conditions):
-        return tuple(mine if condition.type == mine.type else condition for condition in conditions)
-    return (*conditions, mine)
-
-
-def _joined(member: MemberCluster, agents: tuple[AgentStatus, ...], options: Options) -> Condition:
-    """R-MEMBER-4: a member has joined (or left) when every expected agent says so; else nobody knows yet."""
-    unknown = "MemberClusterJoinStateUnknown"
-    reported = {agent.type: agent for agent in agents if agent.type in options.agents}
-    if len(reported) < len(options.agents):
-        message = (
-            f"Member cluster {member.name} has not reported all the expected agents, "
-            f"expected {len(options.agents)}, got {len(reported)}"
-        )
-        return _condition(MemberCondition.JOINED, UNKNOWN, unknown, message, member)
-    states = []
-    for kind, agent in reported.items():
-        joined = find_condition(agent.conditions, MemberCondition.JOINED)
-        if joined is None:
-            message = f"Member cluster {member.name} has not reported the join condition for agent {kind}"
-            return _condition(MemberCondition.JOINED, UNKNOWN, unknown, message, member)
-        states.append(joined.status)
-    if all(state == TRUE for state in states):
-        message = "Member cluster has successfully joined the fleet"
-        return _condition(MemberCondition.JOINED, TRUE, "MemberClusterJoined", message, member)
-    if all(state == FALSE for state in states):
-        message = "Member cluster has left the fleet"
-        return _condition(MemberCondition.JOINED, FALSE, "MemberClusterLeft", message, member)
-    message = "Member agents are not in a consistent state"
-    return _condition(MemberCondition.JOINED, UNKNOWN, unknown, message, member)
-
-
-def _healthy(
-    member: MemberCluster, agents: tuple[AgentStatus, ...], options: Options, now: datetime
-) -> tuple[Condition | None, datetime | None]:
-    """R-MEMBER-5: a member whose heartbeats stop turns unhealthy by itself; the answer says when to ask again."""
-    agent = next((agent for agent in agents if agent.type == AgentType.MEMBER), None)
-    if agent is None or agent.last_received_heartbeat is None:
-        return None, None
-    period = timedelta(seconds=member.spec.heartbeat_period_seconds)
-    limit = max(options.unhealthy_after, period * MAX_MISSED_BEATS)
-    overdue_at = agent.last_received_heartbeat + limit
-    if now >= overdue_at:
-        message = "The Fleet member agent has lost its heartbeat connection to the Fleet hub cluster"
-        return _condition(MemberCondition.HEALTHY, FALSE, "MemberAgentHeartbeatLost", message, member), None
-    reported = find_condition(agent.conditions, MemberCondition.HEALTHY)
-    if reported is None:
-        message = "The Fleet member agent has reported its status, but the health condition is missing"
-        state = _condition(
-            MemberCondition.HEALTHY, UNKNOWN, "MemberAgentReportedNoHealthInfo", message, member
-        )
-    elif reported.status == TRUE:
-        message = "The Fleet member agent reports that the API server is healthy"
-        state = _condition(MemberCondition.HEALTHY, TRUE, "MemberClusterAPIServerHealthy", message, member)
-    else:
-        message = "The Fleet member agent reports that the API server is unhealthy"
-        if reported.message:
-            message += f": {reported.message}"
-        state = _condition(MemberCondition.HEALTHY, FALSE, "MemberClusterAPIServerUnhealthy", message, member)
-    return state, overdue_at
-
-
-# (condition, status) -> Event reason and message; without a message it is a warning that quotes the condition.
-_SAID = {
-    ("ReadyToJoin", TRUE): ("MemberClusterReadyToJoin", "member cluster ready to join"),
-    ("Joined", TRUE): ("MemberClusterJoined", "member cluster joined"),
-    ("Joined", FALSE): ("MemberClusterLeft", "member cluster left"),
-    ("Healthy", TRUE): ("MemberClusterHealthy", "member cluster healthy"),
-    ("Healthy", FALSE): ("MemberClusterUnhealthy", ""),
-}
-
-
-def _transitions(ref: Ref, old: MemberClusterStatus, new: MemberClusterStatus) -> list[Emit]:
-    """Say what changed in the conditions people wait for."""
-    events = []
-    for condition in new.conditions:
-        before = find_condition(old.conditions, condition.type)
-        said = _SAID.get((condition.type, condition.status))
-        if said is None or (before is not None and before.status == condition.status):
-            continue
-        reason, message = said
-        kind: Literal["Normal", "Warning"] = "Normal" if message else "Warning"
-        events.append(Emit(about=ref, reason=reason, message=message or condition.message, type=kind))
-    return events
-
-
-def _condition(kind: str, status: Any, reason: str, message: str, member: MemberCluster) -> Condition:
-    return Condition(
-        type=kind,
-        status=status,
-        reason=reason,
-        message=message,
-        observed_generation=member.metadata.generation,
-        last_transition_time=EPOCH,  # set_condition knows the true time
-    )
-
-
 # --- leaving -----------------------------------------------------------------------------------------------------
 def _leave(seen: Seen, now: datetime) -> Plan:
     """R-MEMBER-6: a member leaves when its agent says so, at the latest after the wait; what was placed stays."""
@@ -450,7 +292,7 @@ def _leave(seen: Seen, now: datetime) -> Plan:
         # Works that were written while the namespace was going would hold it for ever.
         return Plan(steps=_release(seen), why="waiting for the namespace to go")
     old = member.status or MemberClusterStatus()
-    new, _ = _mirror(seen, old, now)
+    new, _ = mirror(seen.member, seen.desk, old, seen.options, now)
     joined = find_condition(new.conditions, MemberCondition.JOINED)
     left = joined is not None and joined.status == FALSE
     asked_at = member.metadata.deletion_timestamp
@@ -466,7 +308,7 @@ def _leave(seen: Seen, now: datetime) -> Plan:
         )
     if seen.desk is None or left or now >= deadline:
         if left:
-            gone = _condition(
+            gone = condition_of(
                 MemberCondition.READY_TO_JOIN,
                 FALSE,
                 "MemberClusterNotReadyToJoin",
@@ -477,7 +319,7 @@ def _leave(seen: Seen, now: datetime) -> Plan:
         return Plan(
             steps=(*_release(seen), (Delete(ref=_by_name(builtin.NAMESPACES, seen.namespace)),)),
             status=StatusWrite(ref=ref, old=old, new=new),
-            events=tuple(_transitions(ref, old, new)),
+            events=tuple(transitions(ref, old, new)),
             why="left" if left else "waited long enough for the agent",
         )
     steps: tuple[tuple[Action, ...], ...] = ()
@@ -507,3 +349,6 @@ def _release(seen: Seen) -> tuple[tuple[Action, ...], ...]:
         if work.metadata.finalizers
     )
     return (held,) if held else ()
+
+
+__all__ = ["CLEAN_UP", "ON_LEAVE", "RBAC_GROUP", "Options", "Seen", "step"]

@@ -36,7 +36,7 @@ from echelon.api.profile import (
     ClusterProfileStatus,
     ClusterVersion,
 )
-from echelon.rules.membership import MAX_MISSED_BEATS, Options
+from echelon.rules.membership_mirror import MAX_MISSED_BEATS, Options
 from echelon.rules.plan import NOTHING, Create, Delete, Patch, Plan, StatusWrite, ref_of
 
 EPOCH = datetime.fromtimestamp(0, UTC)
