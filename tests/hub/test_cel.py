@@ -130,11 +130,37 @@ def test_compile_errors_say_what_kube_apiserver_says(source, error):
 def test_an_expression_that_nests_too_deeply_is_refused_at_once():
     with pytest.raises(CelCompileError, match="recursion limit"):
         compile_cel("(" * 200 + "1" + ")" * 200, {})
+    with pytest.raises(CelCompileError, match="recursion limit"):
+        compile_cel("d" + ".a" * 20_000, VARIABLES)
+    with pytest.raises(CelCompileError, match="recursion limit"):
+        compile_cel("1" + " + 1" * 20_000, VARIABLES)
 
 
 def test_a_loop_that_takes_too_long_is_cut():
     with pytest.raises(CelError, match="cost limit exceeded"):
         run("lists.range(2000).all(a, lists.range(2000).all(b, a + b >= 0))")
+
+
+@pytest.mark.parametrize(
+    "source",
+    [
+        "lists.range(100000).all(x, lists.range(100000) == lists.range(100000))",
+        "lists.range(100000).all(x, s + string(x) + s.replace('', s) != '')",
+        "[lists.range(900000), lists.range(900000), lists.range(900000)].map(r, r + r + r + r).size() > 9",
+        "lists.range(90000).all(x, '%s'.format([lists.range(90000)]).size() > 0)",
+        "lists.range(9999).all(x, lists.range(9999).indexOf(x) >= 0 && x in lists.range(9999))",
+        "lists.range(1000).map(x, 'abcdefghij').join('').replace('a', lists.range(1000).map(x, 'y').join('y' + s)).replace('y', lists.range(10000).map(x, 'zzzzzzzz').join(s)).size() > 0",
+    ],
+)
+def test_no_function_is_a_way_around_the_limit(source):
+    with pytest.raises(CelError, match="cost limit exceeded"):
+        run(source)
+
+
+def test_what_many_items_have_in_common_is_found_without_comparing_each_with_each():
+    assert run("lists.range(100000).distinct().size() == 100000")
+    assert run("sets.equivalent(lists.range(100000), lists.range(100000).reverse())")
+    assert run("[dyn(1), dyn(1.0), dyn(true), dyn('1')].distinct().size() == 3")
 
 
 # Generated expressions: the same value, or an error from both.

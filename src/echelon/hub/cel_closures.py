@@ -75,9 +75,46 @@ def _paid(fn: Callable[..., Any], gets: list[Eval]) -> Eval:
                 frame[0] -= 1 + len(value) // 10
         if frame[0] < 0:
             raise CelError(OVER_LIMIT)
-        return fn(*values)
+        made = fn(*values)
+        if made.__class__ in _SIZED and len(made) > FREE_SIZE:
+            frame[0] -= len(made) // 10
+            if frame[0] < 0:
+                raise CelError(OVER_LIMIT)
+        return made
 
     return call
+
+
+FREE_SIZE = 16
+"""Texts, lists and maps up to this size are compared and returned for nothing."""
+
+
+def compare_with(fn: Callable[[Any, Any], bool], left: Eval, right: Eval) -> Eval:
+    """Return the closure of == or != over values that may be large; it pays for their size."""
+
+    def compared(frame: Frame) -> bool:
+        first, second = left(frame), right(frame)
+        if first.__class__ in _SIZED:
+            if first is second:
+                return fn((), ())
+            frame[0] -= _weight(first) // 10
+            if frame[0] < 0:
+                raise CelError(OVER_LIMIT)
+        return fn(first, second)
+
+    return compared
+
+
+def _weight(value: Any) -> int:
+    """Count the parts of a value."""
+    kind = value.__class__
+    if kind is str or kind is bytes:
+        return len(value) // 10
+    if kind is list:
+        return len(value) + sum(map(_weight, value))
+    if kind is dict:
+        return len(value) + sum(map(_weight, value.values()))
+    return 0
 
 
 _SIZED = frozenset((str, bytes, list, dict))
@@ -113,6 +150,8 @@ COSTLY = frozenset(
         "sets.intersects",
         "sets.equivalent",
         "flatten",
+        "lists.range",
+        "slice",
         "distinct",
         "sort",
     ]

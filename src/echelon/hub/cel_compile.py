@@ -21,6 +21,7 @@ from echelon.hub.cel_closures import (
     MAX_WORK,
     OVER_LIMIT,
     call_with,
+    compare_with,
     list_with_optionals,
     made_map,
     never,
@@ -109,7 +110,10 @@ def compile_cel(source: str, variables: Mapping[str, Type]) -> Program:
     except CelSyntaxError as error:
         raise CelCompileError(_shown(source, error.offset, error.text)) from None
     compiler = Compiler(variables)
-    term = compiler.term(tree)
+    try:
+        term = compiler.term(tree)
+    except RecursionError:
+        raise CelCompileError(_shown(source, 0, "expression recursion limit exceeded")) from None
     if compiler.problems:
         found = sorted(set(compiler.problems))
         raise CelCompileError("\n".join(_shown(source, at, text) for at, text in found))
@@ -271,7 +275,10 @@ class Compiler:
         if name in _SCHEMA_AWARE:
             aware = cel_macros.by_schema(name, kinds)
             if aware is not None:
-                return Term(aware[0], call_with(aware[1], [term.get for term in terms]))
+                gets = [term.get for term in terms]
+                if name != "_+_":
+                    return Term(aware[0], compare_with(aware[1], *gets))
+                return Term(aware[0], call_with(aware[1], gets, cost=True))
         choice = choose(overloads, kinds)
         if choice is None:
             return self.fail(node.at, _no_match(node, name, kinds))
@@ -409,13 +416,27 @@ def _conditional(compiler: Compiler, node: Node) -> Term:
     return Term(join(yes.type, no.type), choose_one)
 
 
+_SMALL = frozenset(("int", "uint", "double", "bool", "null_type", "timestamp", "duration", "type"))
+"""Types whose values are compared for nothing."""
+
+
+def _unequal(left: Any, right: Any) -> bool:
+    return not equal(left, right)
+
+
 def _equals(compiler: Compiler, node: Node) -> Term:
     """Compile == and != with a short way for what is compared most: texts and literals."""
     terms = [compiler.term(item) for item in node.items]
     generic = compiler.applied(node, node.value, FUNCTIONS[node.value], node.items, terms)
     text = terms[1].constant
-    if generic.type.kind == "error" or text.__class__ is not str:
+    if generic.type.kind == "error":
         return generic
+    if text.__class__ is not str:
+        if any(term.is_constant or term.type.kind in _SMALL for term in terms):
+            return generic
+        fn = equal if node.value == "_==_" else _unequal
+        aware = cel_macros.by_schema(node.value, [term.type for term in terms])
+        return generic if aware is not None else Term(BOOL, compare_with(fn, terms[0].get, terms[1].get))
     get = terms[0].get
     if node.value == "_==_":
         return Term(BOOL, lambda frame: get(frame) == text)

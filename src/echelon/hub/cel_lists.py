@@ -32,8 +32,8 @@ from echelon.hub.cel_values import (
     UInt,
     check_int,
     check_uint,
-    contains,
     equal,
+    key_of,
 )
 
 _COMPARABLE = (INT, UINT, DOUBLE, BOOL, DURATION, TIMESTAMP, STRING, BYTES)
@@ -117,16 +117,10 @@ def _range(count: int) -> list[int]:
 
 
 def _distinct(items: list[Any]) -> list[Any]:
-    found: list[Any] = []
-    seen: set[Any] = set()
+    found: dict[Any, Any] = {}
     for item in items:
-        if item.__class__ in (str, bytes):
-            if item not in seen:
-                seen.add(item)
-                found.append(item)
-        elif not contains(found, item):
-            found.append(item)
-    return found
+        found.setdefault(key_of(item), item)
+    return list(found.values())
 
 
 def _order(left: Any, right: Any) -> int:
@@ -165,14 +159,13 @@ def _lists() -> None:
 
 def _sets() -> None:
     both = (list_of(A), list_of(A))
-    function("sets.contains", both, BOOL, lambda a, b: all(contains(a, item) for item in b))
-    function("sets.intersects", both, BOOL, lambda a, b: any(contains(a, item) for item in b))
-    function(
-        "sets.equivalent",
-        both,
-        BOOL,
-        lambda a, b: all(contains(a, item) for item in b) and all(contains(b, item) for item in a),
-    )
+    function("sets.contains", both, BOOL, lambda a, b: _set(b) <= _set(a))
+    function("sets.intersects", both, BOOL, lambda a, b: not _set(a).isdisjoint(_set(b)))
+    function("sets.equivalent", both, BOOL, lambda a, b: _set(a) == _set(b))
+
+
+def _set(items: list[Any]) -> set[Any]:
+    return set(map(key_of, items))
 
 
 _lists()

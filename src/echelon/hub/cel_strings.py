@@ -9,6 +9,7 @@ import math
 from typing import Any
 
 from echelon.hub import regex
+from echelon.hub.cel_closures import OVER_LIMIT
 from echelon.hub.cel_operators import text_of_float
 from echelon.hub.cel_overloads import function, method
 from echelon.hub.cel_types import BOOL, DYN, INT, STRING, list_of
@@ -74,7 +75,22 @@ def _substring(text: str, start: int, end: int | None = None) -> str:
     return text[start:end]
 
 
+MAX_TEXT = 10_000_000
+"""Characters of a text that functions may build; more would be an attack on memory."""
+
+
+def _bounded(size: int) -> None:
+    if size > MAX_TEXT:
+        raise CelError(OVER_LIMIT)
+
+
+def _joined(items: list[str], by: str = "") -> str:
+    _bounded(sum(map(len, items)) + len(by) * len(items))
+    return by.join(items)
+
+
 def _replace(text: str, old: str, new: str, limit: int = -1) -> str:
+    _bounded(len(text) + text.count(old) * len(new))
     return text.replace(old, new, limit if limit >= 0 else -1)
 
 
@@ -117,7 +133,7 @@ MAX_PRECISION = 1000
 def format_text(template: str, values: list[Any]) -> str:
     """Fill a template: `'%s is %d'.format([a, b])`."""
     out: list[str] = []
-    at, used = 0, 0
+    at, used, size = 0, 0, 0
     while at < len(template):
         char = template[at]
         at += 1
@@ -134,6 +150,8 @@ def format_text(template: str, values: list[Any]) -> str:
         if used >= len(values):
             raise CelError(f"index {used} out of range")
         out.append(_clause(template[at : at + 1], values[used], precision))
+        size += len(out[-1])
+        _bounded(size)
         used += 1
         at += 1
     return "".join(out)
@@ -245,8 +263,8 @@ def _register() -> None:
     method("substring", (STRING, INT), STRING, _substring)
     method("substring", (STRING, INT, INT), STRING, _substring)
     method("trim", (STRING,), STRING, lambda text: text.strip(_SPACE))
-    method("join", (_STRINGS,), STRING, "".join)
-    method("join", (_STRINGS, STRING), STRING, lambda items, by: by.join(items))
+    method("join", (_STRINGS,), STRING, _joined)
+    method("join", (_STRINGS, STRING), STRING, _joined)
     method("format", (STRING, list_of(DYN)), STRING, format_text)
     function("strings.quote", (STRING,), STRING, _quote)
 

@@ -140,6 +140,18 @@ def equal(left: Any, right: Any) -> bool:
     return bool(left == right)
 
 
+def key_of(value: Any) -> Any:
+    """Return a hashable stand-in: two values have the same one exactly if they are equal."""
+    kind = value.__class__
+    if kind is bool:
+        return bool, value
+    if kind is list:
+        return list, tuple(map(key_of, value))
+    if kind is dict:
+        return dict, frozenset((key_of(key), key_of(item)) for key, item in value.items())
+    return value
+
+
 def contains(values: list[Any], value: Any) -> bool:
     """Tell whether a list has an item equal to the value."""
     if value.__class__ is str:

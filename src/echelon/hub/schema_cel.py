@@ -20,8 +20,8 @@ from echelon.hub.gotext import bad_value, quote
 from echelon.hub.schema_node import JSON, MISSING, Rule, Schema
 from echelon.hub.schema_validate import NO_FIELD, Cause, old_item_finder, same
 
-MAX_TOTAL_WORK = 10_000_000
-"""Steps all rules of one object may take together, as kube-apiserver's budget."""
+MAX_TOTAL_WORK = 2_000_000
+"""Steps all rules of one object may take together: about two seconds, because one loop serves everybody."""
 OUT_OF_BUDGET = "validation failed due to running out of cost budget, no further validation rules will be run"
 
 Path = tuple[Any, str] | None
@@ -60,7 +60,7 @@ def uses_old(text: str) -> bool:
         return False
     try:
         return _mentions(parse(text))
-    except CelSyntaxError:
+    except (CelSyntaxError, RecursionError):
         return False
 
 
