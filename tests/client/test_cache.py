@@ -144,3 +144,30 @@ def test_watches_that_break_all_the_time_lose_nothing(w):
         await w.until(lambda: sum(name.startswith("n") for name in names(store)) == 60)
 
     run(w, scenario)
+
+
+def test_a_list_does_not_take_back_an_own_write_that_it_cannot_know(w):
+    async def scenario(cache):
+        store = cache.store(CONFIG_MAPS, "default")
+        await store.synced.wait()
+        first = await put(w, "a", v="1")
+        before = (await w.client().list(CONFIG_MAPS, "default")).resource_version
+        store.observe(await w.client().patch(CONFIG_MAPS, "a", "default", {"data": {"v": "2"}}))
+        store.observe(await put(w, "b"))
+        store._replace({("default", "a"): first}, before)
+        assert store.get("a", "default")["data"] == {"v": "2"}
+        assert store.get("b", "default") is not None
+
+    run(w, scenario)
+
+
+def test_a_server_restored_from_a_backup_is_believed(w):
+    async def scenario(cache):
+        first = await put(w, "a", v="1")
+        await put(w, "b")
+        store = cache.store(CONFIG_MAPS, "default")
+        await store.synced.wait()
+        store._replace({("default", "a"): first}, "1")
+        assert names(store) == ["a"]
+
+    run(w, scenario)

@@ -65,6 +65,7 @@ class Store:
         self._index_rows: dict[str, dict[Any, dict[Name, None]]] = {}
         self._index_keys: dict[tuple[str, Name], tuple[Any, ...]] = {}
         self._subscribers: list[Change] = []
+        self._listed_at = ""  # the revision of the last list
         self._gone: dict[Name, str] = {}  # uid of objects deleted since the last list, against late `observe`
 
     # reading
@@ -152,16 +153,26 @@ class Store:
     async def _list(self) -> str:
         page = await self.client.list(self.resource, self.namespace, labels=self.labels, fields=self.fields)
         self._gone.clear()
-        self._replace({meta_of(item)[0]: item for item in page.items})
+        self._replace({meta_of(item)[0]: item for item in page.items}, page.resource_version)
+        self._listed_at = page.resource_version
         self.synced.set()
         return page.resource_version
 
-    def _replace(self, objects: Mapping[Name, Any]) -> None:
-        for name in [name for name in self._objects if name not in objects]:
+    def _replace(self, objects: Mapping[Name, Any], revision: str = "") -> None:
+        """Hold exactly these objects, but for own writes made after the list's `revision`, which it cannot know.
+
+        A server whose revisions have gone back (restored from a backup) is believed as it is.
+        """
+        has_gone_back = not is_older(self._listed_at or "0", revision)
+
+        def knows(held: Any) -> bool:
+            return has_gone_back or is_older(meta_of(held)[1], revision)
+
+        for name in [name for name, held in self._objects.items() if name not in objects and knows(held)]:
             self._drop(name)
         for name, obj in objects.items():
             held = self._objects.get(name)
-            if held is None or meta_of(held)[1:] != meta_of(obj)[1:]:
+            if held is None or (knows(held) and meta_of(held)[1:] != meta_of(obj)[1:]):
                 self._put(name, obj)
 
     def _take(self, kind: str, obj: Any) -> str:
