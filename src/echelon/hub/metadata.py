@@ -163,6 +163,11 @@ def _shape_maps(given: Json) -> None:
             wrong = next(value for value in values.values() if not isinstance(value, str))
             raise wrong_type(f"ObjectMeta.metadata.{name}", wrong, str)
     finalizers = given.get("finalizers")
+    if finalizers and None in finalizers:
+        finalizers = given["finalizers"] = [value or "" for value in finalizers]
+    for name in ("labels", "annotations", "finalizers", "ownerReferences"):
+        if name in given and not given[name]:
+            del given[name]  # empty is the same as absent, also for who owns it
     if finalizers and not all(isinstance(value, str) for value in finalizers):
         raise wrong_type(
             "ObjectMeta.metadata.finalizers", next(v for v in finalizers if not isinstance(v, str)), str

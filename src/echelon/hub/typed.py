@@ -357,6 +357,8 @@ def _check_atomic(value: JSON, shape: Shape, path: str, errors: list[str]) -> No
 
 
 def _check_inside(item: JSON, shape: Shape, path: str, errors: list[str]) -> None:
+    if item is None:
+        return  # the decoder makes it the empty value
     problem = shape.misfit(item)
     if problem is not None:
         errors.append(f"{path}: {problem}")
