@@ -51,11 +51,15 @@ def ref_of(resource: Resource, seen: Any) -> Ref:
 
 
 class Create(msgspec.Struct, frozen=True, kw_only=True):
-    """Make an object; one that is already there counts as made when `exists_ok`."""
+    """Make an object; one that is already there counts as made when `exists_ok`.
+
+    With a subresource the body goes to that of the object it names, such as the binding of a pod.
+    """
 
     resource: Resource
     body: Mapping[str, Any]
     exists_ok: bool = True
+    subresource: str = ""
 
 
 class Patch(msgspec.Struct, frozen=True, kw_only=True):

@@ -119,6 +119,12 @@ class Performer:
     async def _create(self, action: Create) -> None:
         namespace = action.body["metadata"].get("namespace")
         self._count("create", action.resource)
+        if action.subresource:
+            name = action.body["metadata"]["name"]
+            await self.client.create(
+                action.resource, action.body, namespace, subresource=action.subresource, name=name
+            )
+            return  # the answer is not the object
         try:
             made = await self.client.create(action.resource, action.body, namespace)
         except AlreadyExists:

@@ -14,7 +14,7 @@ from typing import Any, Literal, NamedTuple
 import msgspec
 
 from echelon.api.builtin import PODS
-from echelon.rules.plan import NOTHING, Delete, Emit, Patch, Plan, Ref, StatusWrite, ref_of
+from echelon.rules.plan import NOTHING, Create, Delete, Emit, Plan, Ref, StatusWrite, ref_of
 from echelon.sandbox import images
 from echelon.sandbox.images import Fate
 from echelon.sandbox.workloads_objects import (
@@ -66,9 +66,9 @@ def step(seen: Seen, now: datetime) -> Plan:
         return NOTHING
     if seen.missing_claims:
         return _wait_for_claims(seen, now)
-    steps: tuple[tuple[Patch, ...], ...] = ()
+    steps: tuple[tuple[Create, ...], ...] = ()
     if not spec(pod).get("nodeName"):
-        steps = ((Patch(ref=_by_name(ref), body={"spec": {"nodeName": seen.node}}),),)
+        steps = ((_bind(pod, seen.node),),)
     outcomes = _containers(seen, now)
     new = _whole_status(seen, outcomes, now)
     events = tuple(
@@ -86,6 +86,14 @@ def step(seen: Seen, now: datetime) -> Plan:
         wake_at=min(wakes, default=None),
         why=str(new["phase"]),
     )
+
+
+def _bind(pod: Obj, node: str) -> Create:
+    """Bind a pod to a node, as a scheduler does."""
+    place = {"name": meta(pod)["name"], "namespace": meta(pod)["namespace"]}
+    target = {"apiVersion": "v1", "kind": "Node", "name": node}
+    body = {"apiVersion": "v1", "kind": "Binding", "metadata": place, "target": target}
+    return Create(resource=PODS, body=body, subresource="binding")
 
 
 def _by_name(ref: Ref) -> Ref:
