@@ -6,16 +6,32 @@ What it must never do: know types; the compiler has checked them.
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any
+from typing import Any, NamedTuple
 
+from echelon.hub.cel_types import Type
 from echelon.hub.cel_values import NO_OVERLOAD, NONE, CelError
 
 Frame = list[Any]
 Eval = Callable[[Frame], Any]
+NOT_CONSTANT: Any = object()
+"""Marks a part whose value is not known when the expression is compiled."""
 
 MAX_WORK = 1_000_000
 """Steps one evaluation may take, as kube-apiserver limits a call."""
 OVER_LIMIT = "operation cancelled: actual cost limit exceeded"
+
+
+class Term(NamedTuple):
+    """A compiled part: what type it has, how to get its value, and its constant value if it has one."""
+
+    type: Type
+    get: Eval
+    constant: Any = NOT_CONSTANT
+
+    @property
+    def is_constant(self) -> bool:
+        """Tell whether the value is known now."""
+        return self.constant is not NOT_CONSTANT
 
 
 def never(_frame: Frame) -> Any:

@@ -12,20 +12,23 @@ Index 0 is the work still allowed; loops and texts pay from it.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
-from typing import Any, NamedTuple
+from collections.abc import Mapping
+from typing import Any
 
 from echelon.hub import cel_macros, regex
 from echelon.hub.cel_closures import (
     COSTLY,
     MAX_WORK,
     OVER_LIMIT,
+    Frame,
+    Term,
     call_with,
     compare_with,
     list_with_optionals,
     made_map,
     never,
 )
+from echelon.hub.cel_forms import FORMS, no_match
 from echelon.hub.cel_libraries import FUNCTIONS, METHODS
 from echelon.hub.cel_operators import TYPE_NAMES
 from echelon.hub.cel_overloads import choose
@@ -51,28 +54,12 @@ from echelon.hub.cel_types import (
 )
 from echelon.hub.cel_values import NO_OVERLOAD, NONE, CelError, TypeValue, UInt, equal
 
-Frame = list[Any]
-Eval = Callable[[Frame], Any]
-
 FAILURES = (CelError, TypeError, AttributeError, KeyError, ValueError, ArithmeticError, RecursionError)
 """What a closure may raise; all but the first mean a value is not of the type it was checked for."""
 
 
 class CelCompileError(Exception):
     """An expression that cannot be accepted; the text shows where, as cel-go does."""
-
-
-class Term(NamedTuple):
-    """A compiled part: what type it has, how to get its value, and its constant value if it has one."""
-
-    type: Type
-    get: Eval
-    constant: Any = cel_macros.NOT_CONSTANT
-
-    @property
-    def is_constant(self) -> bool:
-        """Tell whether the value is known now."""
-        return self.constant is not cel_macros.NOT_CONSTANT
 
 
 class Program:
@@ -234,7 +221,7 @@ class Compiler:
         return common
 
     def _call(self, node: Node) -> Term:
-        special = _SPECIAL.get(node.value)
+        special = FORMS.get(node.value)
         if special is not None:
             return special(self, node)
         if node.value not in FUNCTIONS:
@@ -281,7 +268,7 @@ class Compiler:
                 return Term(aware[0], call_with(aware[1], gets, cost=True))
         choice = choose(overloads, kinds)
         if choice is None:
-            return self.fail(node.at, _no_match(node, name, kinds))
+            return self.fail(node.at, no_match(node, name, kinds))
         fn = choice.fn
         if name == "matches" and terms[1].is_constant:
             return self._matches(arguments[1], terms)
@@ -320,7 +307,7 @@ class Compiler:
         inner = _unwrapped(left.type)
         wanted = optional_of(inner) if node.value == "or" else inner
         if left.type.kind != "optional" or not fits(right.type, wanted, {}):
-            return self.fail(node.at, _no_match(node, node.value, [left.type, right.type]))
+            return self.fail(node.at, no_match(node, node.value, [left.type, right.type]))
         get, other, unwrap = left.get, right.get, node.value == "orValue"
 
         def otherwise(frame: Frame) -> Any:
@@ -351,13 +338,6 @@ _CHECKED_EARLY = frozenset(("duration", "timestamp"))
 _SCHEMA_AWARE = frozenset(("_==_", "_!=_", "_+_"))
 
 
-def _no_match(node: Node, name: str, kinds: list[Type]) -> str:
-    shown = list(map(str, kinds))
-    if node.kind == "method" and len(kinds) == len(node.items):
-        return f"found no matching overload for '{name}' applied to '{shown[0]}.({', '.join(shown[1:])})'"
-    return f"found no matching overload for '{name}' applied to '({', '.join(shown)})'"
-
-
 _LITERAL_TYPES: dict[type, Type] = {
     int: INT,
     UInt: UINT,
@@ -368,88 +348,5 @@ _LITERAL_TYPES: dict[type, Type] = {
     type(None): NULL,
 }
 
-
-def _booleans(compiler: Compiler, node: Node) -> list[Term] | None:
-    terms = [compiler.term(item) for item in node.items]
-    if any(term.type.kind == "error" for term in terms):
-        return None
-    wrong = [
-        (term.type, item)
-        for term, item in zip(terms, node.items, strict=True)
-        if not fits(term.type, BOOL, {})
-    ]
-    for kind, item in wrong:
-        compiler.fail(item.at, f"expected type 'bool' but found '{kind}'")
-    if wrong:
-        return None
-    return terms
-
-
-def _short_circuit(decides: bool) -> Callable[[Compiler, Node], Term]:
-    def compiled(compiler: Compiler, node: Node) -> Term:
-        terms = _booleans(compiler, node)
-        if terms is None:
-            return Term(ERROR, never)
-        return Term(BOOL, cel_macros.either_way([term.get for term in terms], decides=decides))
-
-    return compiled
-
-
-def _conditional(compiler: Compiler, node: Node) -> Term:
-    test, yes, no = (compiler.term(item) for item in node.items)
-    if ERROR in (test.type, yes.type, no.type):
-        return Term(ERROR, never)
-    alike = fits(no.type, yes.type, {}) or fits(yes.type, no.type, {})
-    if not fits(test.type, BOOL, {}) or not alike:
-        kinds = [test.type, yes.type, no.type]
-        return compiler.fail(node.at, _no_match(node, "_?_:_", kinds))
-    asked, first, second = test.get, yes.get, no.get
-
-    def choose_one(frame: Frame) -> Any:
-        answer = asked(frame)
-        if answer is True:
-            return first(frame)
-        if answer is False:
-            return second(frame)
-        raise CelError(NO_OVERLOAD)
-
-    return Term(join(yes.type, no.type), choose_one)
-
-
-_SMALL = frozenset(("int", "uint", "double", "bool", "null_type", "timestamp", "duration", "type"))
-"""Types whose values are compared for nothing."""
-
-
-def _unequal(left: Any, right: Any) -> bool:
-    return not equal(left, right)
-
-
-def _equals(compiler: Compiler, node: Node) -> Term:
-    """Compile == and != with a short way for what is compared most: texts and literals."""
-    terms = [compiler.term(item) for item in node.items]
-    generic = compiler.applied(node, node.value, FUNCTIONS[node.value], node.items, terms)
-    text = terms[1].constant
-    if generic.type.kind == "error":
-        return generic
-    if text.__class__ is not str:
-        if any(term.is_constant or term.type.kind in _SMALL for term in terms):
-            return generic
-        fn = equal if node.value == "_==_" else _unequal
-        aware = cel_macros.by_schema(node.value, [term.type for term in terms])
-        return generic if aware is not None else Term(BOOL, compare_with(fn, terms[0].get, terms[1].get))
-    get = terms[0].get
-    if node.value == "_==_":
-        return Term(BOOL, lambda frame: get(frame) == text)
-    return Term(BOOL, lambda frame: get(frame) != text)
-
-
-_SPECIAL: dict[str, Callable[[Compiler, Node], Term]] = {
-    "_&&_": _short_circuit(decides=False),
-    "_||_": _short_circuit(decides=True),
-    "_?_:_": _conditional,
-    "_==_": _equals,
-    "_!=_": _equals,
-    "has": cel_macros.has,
-}
 
 __all__ = ["MAX_WORK", "OVER_LIMIT", "CelCompileError", "Compiler", "Program", "Term", "compile_cel", "equal"]

@@ -11,7 +11,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable
 from typing import TYPE_CHECKING, Any
 
-from echelon.hub.cel_closures import OVER_LIMIT
+from echelon.hub.cel_closures import OVER_LIMIT, Eval, Frame, Term
 from echelon.hub.cel_parse import Node
 from echelon.hub.cel_select import present
 from echelon.hub.cel_types import BOOL, DYN, ERROR, INT, Type, fits, list_of, map_of, optional_of
@@ -19,11 +19,8 @@ from echelon.hub.cel_values import NO_OVERLOAD, NONE, CelError, Maybe
 from echelon.hub.schema_equal import equal_by, has_unordered, merge_lists
 
 if TYPE_CHECKING:
-    from echelon.hub.cel_compile import Compiler, Term
+    from echelon.hub.cel_compile import Compiler
 
-Frame = list[Any]
-Eval = Callable[[Frame], Any]
-NOT_CONSTANT: Any = object()
 _SOFT = (CelError, TypeError, AttributeError, KeyError)
 
 
@@ -69,12 +66,6 @@ def either_way(gets: list[Eval], *, decides: bool) -> Eval:
     return chain
 
 
-def _term(kind: Type, get: Eval) -> Term:
-    from echelon.hub.cel_compile import Term  # noqa: PLC0415 - the compiler imports this module
-
-    return Term(kind, get)
-
-
 def has(compiler: Compiler, node: Node) -> Term:
     """Compile `has(a.b)`."""
     if len(node.items) != 1 or node.items[0].kind != "select":
@@ -85,7 +76,7 @@ def has(compiler: Compiler, node: Node) -> Term:
     if operand.type.kind == "error":
         return operand
     found = present(operand.type, operand.get, chosen.value[0])
-    return compiler.fail(chosen.at, found) if isinstance(found, str) else _term(*found)
+    return compiler.fail(chosen.at, found) if isinstance(found, str) else Term(*found)
 
 
 def _optional(*, flat: bool) -> Callable[[Compiler, Node], Term]:
@@ -107,7 +98,7 @@ def _optional(*, flat: bool) -> Callable[[Compiler, Node], Term]:
             frame[slot] = value.value
             return then(frame) if flat else Maybe(then(frame))
 
-        return _term(inner.type if flat else optional_of(inner.type), opt_map)
+        return Term(inner.type if flat else optional_of(inner.type), opt_map)
 
     return compiled
 
@@ -209,14 +200,14 @@ def _quantifier(names: int, *, decides: bool) -> Callable[[Compiler, Node], Term
         loop = _Loop(compiler, node, names)
         test = loop.body(node.items[-1]) if loop.ok else None
         if test is None or test.type.kind == "error":
-            return _term(ERROR, _nothing)
+            return Term(ERROR, _nothing)
         if not fits(test.type, BOOL, {}):
             return compiler.fail(node.items[-1].at, f"expected type 'bool' but found '{test.type}'")
         rounds, ask = _rounds(loop, _weight(node.items[-1])), test.get
         if names == 1:
-            return _term(BOOL, _quantify_one(rounds, ask, loop.slots[0], decides=decides))
+            return Term(BOOL, _quantify_one(rounds, ask, loop.slots[0], decides=decides))
         put = _setter(loop)
-        return _term(BOOL, _quantify(rounds, ask, put, decides=decides, pairs=True))
+        return Term(BOOL, _quantify(rounds, ask, put, decides=decides, pairs=True))
 
     return compiled
 
@@ -272,7 +263,7 @@ def _exactly_one(names: int) -> Callable[[Compiler, Node], Term]:
         loop = _Loop(compiler, node, names)
         test = loop.body(node.items[-1]) if loop.ok else None
         if test is None or test.type.kind == "error":
-            return _term(ERROR, _nothing)
+            return Term(ERROR, _nothing)
         if not fits(test.type, BOOL, {}):
             return compiler.fail(
                 node.items[-1].at,
@@ -288,7 +279,7 @@ def _exactly_one(names: int) -> Callable[[Compiler, Node], Term]:
                 count += _truth(ask(frame))
             return count == 1
 
-        return _term(BOOL, exactly_one)
+        return Term(BOOL, exactly_one)
 
     return compiled
 
@@ -306,11 +297,11 @@ def _collect(names: int, *, only: bool, to_map: bool = False, entries: bool = Fa
         loop = _Loop(compiler, node, names)
         rest = node.items[1 + names :]
         if not loop.ok:
-            return _term(ERROR, _nothing)
+            return Term(ERROR, _nothing)
         test = loop.body(rest[0]) if only or len(rest) == 2 else None
         made = None if only else loop.body(rest[-1])
         if "error" in {term.type.kind for term in (test, made) if term is not None}:
-            return _term(ERROR, _nothing)
+            return Term(ERROR, _nothing)
         if test is not None and not fits(test.type, BOOL, {}):
             kinds = f"({test.type}, list({loop.first}), list({loop.first}))"
             return compiler.fail(rest[0].at, f"found no matching overload for '_?_:_' applied to '{kinds}'")
@@ -323,10 +314,10 @@ def _collect(names: int, *, only: bool, to_map: bool = False, entries: bool = Fa
             value_type = item_type if not entries else (item_type.args[1] if item_type.kind == "map" else DYN)
             if entries and item_type.kind == "map":
                 key_type = item_type.args[0]
-            return _term(map_of(key_type, value_type), _to_map(rounds, put, ask, value, entries=entries))
+            return Term(map_of(key_type, value_type), _to_map(rounds, put, ask, value, entries=entries))
         if names == 1 and ask is not None and value is None:
-            return _term(list_of(item_type), _filter(rounds, loop.slots[0], ask))
-        return _term(list_of(item_type), _to_list(rounds, put, ask, value, pairs=pairs))
+            return Term(list_of(item_type), _filter(rounds, loop.slots[0], ask))
+        return Term(list_of(item_type), _to_list(rounds, put, ask, value, pairs=pairs))
 
     return compiled
 
@@ -381,7 +372,7 @@ def _sort_by(compiler: Compiler, node: Node) -> Term:
     loop = _Loop(compiler, node, 1)
     key = loop.body(node.items[-1]) if loop.ok else None
     if key is None or key.type.kind == "error":
-        return _term(ERROR, _nothing)
+        return Term(ERROR, _nothing)
     rounds, put, ask = _rounds(loop, _weight(node.items[-1])), _setter(loop), key.get
 
     def sort(frame: Frame) -> list[Any]:
@@ -391,7 +382,7 @@ def _sort_by(compiler: Compiler, node: Node) -> Term:
             keyed.append((ask(frame), item))
         return [item for _, item in sorted(keyed, key=lambda pair: pair[0])]
 
-    return _term(list_of(loop.first), sort)
+    return Term(list_of(loop.first), sort)
 
 
 MACROS: dict[tuple[str, int], Callable[[Any, Node], Any]] = {
@@ -434,4 +425,4 @@ def by_schema(name: str, kinds: list[Type]) -> tuple[Type, Callable[..., Any]] |
     return BOOL, lambda a, b: not equal_by(schema, a, b)
 
 
-__all__ = ["MACROS", "NOT_CONSTANT", "by_schema", "either_way", "has"]
+__all__ = ["MACROS", "by_schema", "either_way", "has"]
