@@ -148,9 +148,11 @@ def run_one(sequence: Sequence, endpoint: Endpoint, until_s: float = UNTIL_LIMIT
 class _Watch:
     """A watch that is read in the background until the sequence ends."""
 
-    def __init__(self, connection: http.client.HTTPConnection, reply: http.client.HTTPResponse) -> None:
+    def __init__(
+        self, connection: http.client.HTTPConnection, sock: socket.socket, reply: http.client.HTTPResponse
+    ) -> None:
         self.lines: queue.Queue[bytes | None] = queue.Queue()
-        self._connection, self._reply = connection, reply
+        self._connection, self._sock, self._reply = connection, sock, reply
         threading.Thread(target=self._read, daemon=True).start()
 
     def _read(self) -> None:
@@ -164,9 +166,8 @@ class _Watch:
 
     def close(self) -> None:
         """Ends the stream; the reader would hold a mere close back until the next line."""
-        if self._connection.sock is not None:
-            with contextlib.suppress(OSError):
-                self._connection.sock.shutdown(socket.SHUT_RDWR)
+        with contextlib.suppress(OSError):
+            self._sock.shutdown(socket.SHUT_RDWR)
         self._connection.close()
 
 
@@ -369,12 +370,13 @@ class _Runner:
         if who == "admin" and self._endpoint.token:
             headers = {**headers, "Authorization": f"Bearer {self._endpoint.token}"}
         connection.request("GET", self._endpoint.target(path), headers=headers)
+        sock = connection.sock  # a reply that ends with its connection takes the socket over
         got = connection.getresponse()
         if got.status != 200:
             reply = Reply(got.status, got.getheaders(), got.read())
             connection.close()
             return self._describe(step, reply)
-        self._watches[step["watch"]] = _Watch(connection, got)
+        self._watches[step["watch"]] = _Watch(connection, sock, got)
         return None
 
     def _collect(self, step: Json) -> Json:
