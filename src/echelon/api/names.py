@@ -72,6 +72,10 @@ ANNOTATION_EVICTED_BINDING: Final = (
 ANNOTATION_SEALED: Final = "echelon.dev/sealed"  # on Secrets inside snapshots: how their values are sealed
 ANNOTATION_FLEET_MEMBER_PREFIX: Final = "fleet.azure.com"  # marks members that a guard rail protects further
 
+ANNOTATION_FIRST_SEEN: Final = (
+    "echelon.dev/first-seen"  # on runs: the revision at which the engine took them up
+)
+
 # --- finalizers ------------------------------------------------------------------------------------------------
 FINALIZER_CRP_CLEANUP: Final = PREFIX + "crp-cleanup"  # placements of both scopes
 FINALIZER_SCHEDULER_CLEANUP: Final = PREFIX + "scheduler-cleanup"

@@ -45,6 +45,7 @@ from echelon.api.binding import Binding
 from echelon.api.conditions import find_condition
 from echelon.api.meta import timestamp
 from echelon.api.names import (
+    ANNOTATION_FIRST_SEEN,
     FINALIZER_RUN,
     LABEL_TARGET_UPDATE_RUN,
     RunState,
@@ -104,7 +105,10 @@ def is_failing(plan: Plan) -> bool:
 def _take_up(seen: Seen) -> Plan:
     """R-RUN-2: hold the run by a finalizer; from then on an omitted snapshot index is fixed, like a given one."""
     run = seen.run
-    body: dict[str, object] = {"metadata": {"finalizers": [*run.metadata.finalizers, FINALIZER_RUN]}}
+    meta: dict[str, object] = {"finalizers": [*run.metadata.finalizers, FINALIZER_RUN]}
+    if run.metadata.resource_version:  # R-RIVAL-1: which of two runs of one second came first
+        meta["annotations"] = {ANNOTATION_FIRST_SEEN: run.metadata.resource_version}
+    body: dict[str, object] = {"metadata": meta}
     if run.spec.resource_snapshot_index is None:
         body["spec"] = {"resourceSnapshotIndex": ""}
     return Plan(steps=((Patch(ref=ref_of(seen.scope.run, run), body=body),),), why="taken up")

@@ -33,7 +33,7 @@ import msgspec
 from echelon.api.binding import Binding
 from echelon.api.conditions import find_condition, is_true_at
 from echelon.api.meta import FALSE, TRUE, Condition, Conditions, NamespacedName, timestamp
-from echelon.api.names import BindingState, resource_snapshot_name
+from echelon.api.names import ANNOTATION_FIRST_SEEN, BindingState, resource_snapshot_name
 from echelon.api.placement import ApplyStrategy
 from echelon.api.staged import ClusterStatus, Run, RunStatus
 from echelon.rules.plan import Patch, ref_of
@@ -132,14 +132,24 @@ def mover_of(binding: Binding) -> str:
 def is_later(rival: Run, run: Run) -> bool:
     """R-RIVAL-1: runs are ordered by when they were made.
 
-    Times are stored in whole seconds. Within one, a rival that is over came first (one starts the next run when the
-    last is through); of two that are under way the name decides, so that exactly one gives way.
+    Times are stored in whole seconds. Within one, the revision at which a run was first seen decides (noted on it when
+    it is taken up). Without that, a rival that is over came first (one starts the next run when the last is through);
+    of two that are under way the name decides, so that exactly one gives way.
     """
     ours, theirs = made_at(run), made_at(rival)
     if theirs != ours:
         return theirs > ours
+    first, second = first_seen(run), first_seen(rival)
+    if first is not None and second is not None and first != second:
+        return second > first
     is_over = rival.status is not None and find_condition(rival.status.conditions, SUCCEEDED) is not None
     return not is_over and rival.name > run.name
+
+
+def first_seen(run: Run) -> int | None:
+    """Return the revision at which a run was taken up, if it is noted and comparable."""
+    text = run.metadata.annotations.get(ANNOTATION_FIRST_SEEN, "")
+    return int(text) if text.isdecimal() else None
 
 
 def made_at(run: Run) -> datetime:
