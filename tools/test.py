@@ -1,11 +1,12 @@
 """./dev test: finds or builds kubectl, then runs pytest on both cores; further arguments go to pytest.
 
---real adds the suites that need the real Kubernetes lab (./dev real up).
+--real adds, afterwards and one at a time, the suites that need the real Kubernetes lab (./dev real up --members 3).
 """
 
 from __future__ import annotations
 
 import os
+import subprocess
 import sys
 from pathlib import Path
 
@@ -14,18 +15,22 @@ from tools import kubectl
 ROOT = Path(__file__).parent.parent
 
 
-def main() -> None:
-    """Replace this process by pytest."""
+def main() -> int:
+    """Run the suite, and with --real the lab's; the exit code is the first that is not 0."""
     arguments = [argument for argument in sys.argv[1:] if argument != "--real"]
     os.environ["ECHELON_KUBECTL"] = str(kubectl.find_or_build())
-    if "--real" not in sys.argv:
-        arguments = ["-m", "not real", *arguments]
-    if not any(argument.startswith(("-n", "--pdb")) for argument in arguments):
-        arguments = ["-n", "2", "--dist", "worksteal", *arguments]
-    python = sys.executable
-    os.chdir(ROOT)
-    os.execv(python, [python, "-m", "pytest", *arguments])
+    has_workers = any(argument.startswith(("-n", "--pdb")) for argument in arguments)
+    workers = [] if has_workers else ["-n", "2", "--dist", "worksteal"]
+    code = pytest("-m", "not real", *workers, *arguments)
+    if code == 0 and "--real" in sys.argv:
+        code = pytest("-m", "real", "-n", "0", *arguments)  # there is one lab: its suites take turns
+    return code
+
+
+def pytest(*arguments: str) -> int:
+    """Run pytest to its end."""
+    return subprocess.run([sys.executable, "-m", "pytest", *arguments], cwd=ROOT, check=False).returncode
 
 
 if __name__ == "__main__":
-    main()
+    sys.exit(main())
