@@ -108,6 +108,8 @@ async def _patch_run(hub: Hub, ref: Ref, body: dict[str, Any]) -> None:
 
 def refuse(view: RunView, wanted: str, verb: str) -> str | None:
     """Say why a change makes no sense; a sentence that begins with "run " means it is so already."""
+    if view.state == "failed":
+        return f"{view.name} has failed and cannot go on ({view.headline}); see: echelon diagnose {view.ref}"
     if view.is_over:
         return (
             f"{view.name} is over ({view.headline}); create a new run, or: echelon rollback {view.placement}"

@@ -20,7 +20,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from echelon.cli.output import can_ask, is_terminal, look_of
+from echelon.cli.output import can_ask, look_of
 from echelon.cli.serve import run_loop
 
 if TYPE_CHECKING:
@@ -130,10 +130,9 @@ class Story:
     async def watch(self, run: str, until: str) -> int:
         """Show a run until it is there (or stuck, or over); returns the exit code of `echelon watch`."""
         from echelon.cli.lookup import run_ref
-        from echelon.cli.watch import _lines, _picture
+        from echelon.cli.watch import show
 
-        show = _picture if is_terminal() else _lines
-        return await show(self.hub, run_ref(run, None), until, True, self.no_color)
+        return await show(self.hub, run_ref(run, None), until, fail_on_stuck=True, no_color=self.no_color)
 
     async def approve(self, run: str, why: str) -> None:
         """Wait a moment for somebody to say yes, then approve with the command's own code."""

@@ -138,8 +138,17 @@ def main() -> None:
     except Exception as error:
         if not is_expected(error):
             raise
-        click.echo(f"error: {error}", err=True)
+        click.echo(f"error: {error}{what_next(error)}", err=True)
         sys.exit(EXIT_ERROR)
+
+
+def what_next(error: Exception) -> str:
+    """Say what to do where the error itself cannot know it."""
+    from echelon.client.errors import Unreachable
+
+    if not isinstance(error, Unreachable):
+        return ""
+    return "\nIs the hub running, and is it the one you mean? See: echelon status; another hub: --kubeconfig, --context"
 
 
 def is_expected(error: Exception) -> bool:

@@ -132,15 +132,24 @@ def watched(
     ref = run_ref(run, namespace)
 
     async def work(reached: Hub) -> int:
-        show = _lines if lines or not is_terminal() else _picture
         try:
             async with asyncio.timeout(timeout):
-                return await show(reached, ref, until, fail_on_stuck, no_color)
+                return await show(
+                    reached, ref, until, fail_on_stuck=fail_on_stuck, no_color=no_color, lines=lines
+                )
         except TimeoutError:
             say(f"error: run {ref} was not {_goal(until)} in time; see: echelon diagnose {ref}")
             return TIMEOUT
 
     return with_hub(work, **hub)
+
+
+async def show(
+    hub: Hub, ref: Ref, until: str, *, fail_on_stuck: bool, no_color: bool = False, lines: bool = False
+) -> int:
+    """Show a run until it is there: a picture in a terminal, lines elsewhere; returns the exit code."""
+    how = _lines if lines or not is_terminal() else _picture
+    return await how(hub, ref, until, fail_on_stuck, no_color)
 
 
 def _goal(until: str) -> str:
