@@ -31,6 +31,8 @@ import yaml
 
 from tests.conformance import paths
 from tests.conformance.endpoint import Endpoint, Reply, exchange
+from tests.conformance.hooks import Hooks
+from tests.conformance.hooks import variables as hook_variables
 from tests.conformance.normal import Normaliser
 
 Json = dict[str, Any]
@@ -58,10 +60,23 @@ SHORT_PATHS = {
     "apps": "/apis/apps/v1/namespaces/$ns",
     "rbac": "/apis/rbac.authorization.k8s.io/v1",
     "crds": "/apis/apiextensions.k8s.io/v1/customresourcedefinitions",
+    "vaps": "/apis/admissionregistration.k8s.io/v1/validatingadmissionpolicies",
+    "vapbs": "/apis/admissionregistration.k8s.io/v1/validatingadmissionpolicybindings",
+    "vwhs": "/apis/admissionregistration.k8s.io/v1/validatingwebhookconfigurations",
+    "mwhs": "/apis/admissionregistration.k8s.io/v1/mutatingwebhookconfigurations",
+    "authn": "/apis/authentication.k8s.io/v1",
+    "authz": "/apis/authorization.k8s.io/v1",
     "fleet": "/apis/placement.kubernetes-fleet.io/v1beta1",
 }
 NAMESPACED = ("ns", "core", "cm", "apps")
-KEPT_HEADERS = ("warning", "retry-after", "location", "www-authenticate")
+KEPT_HEADERS = (
+    "warning",
+    "retry-after",
+    "location",
+    "www-authenticate",
+    "content-encoding",
+    "access-control-allow-origin",
+)
 
 
 class SequenceError(Exception):
@@ -79,6 +94,7 @@ class Sequence:
     account: bool = False
     managed: bool = False
     crds: bool = False
+    hooks: Json = field(default_factory=dict)
 
     @property
     def id(self) -> str:
@@ -110,6 +126,7 @@ def load_sequences(folder: Path = SEQUENCES) -> list[Sequence]:
                     entry.get("account", False),
                     entry.get("managed", False),
                     entry.get("crds", False),
+                    entry.get("hooks", {}),
                 )
             )
     return found
@@ -180,6 +197,9 @@ class _Runner:
         slug = re.sub(r"[^a-z0-9]+", "-", sequence.name.lower())[:30].strip("-")
         # The identifier starts with a letter and appears in no other word of an answer.
         self.variables = {"ns": f"c-{slug}-q{token}", "id": f"z{token}"}
+        self._hooks = Hooks(sequence.hooks) if sequence.hooks else None
+        if self._hooks is not None:
+            self.variables |= hook_variables(self._hooks)
         self._normaliser = Normaliser(dict(self.variables))
         self.variables |= {name: self._fill(path) for name, path in SHORT_PATHS.items()}
         self._connections: dict[str, http.client.HTTPConnection] = {}
@@ -213,6 +233,8 @@ class _Runner:
                 self._connections.pop("admin", None)
         for connection in self._connections.values():
             connection.close()
+        if self._hooks is not None:
+            self._hooks.close()
 
     def _make_namespace(self) -> None:
         """Makes the sequence's namespace; pods also need its service account to appear."""
@@ -236,6 +258,8 @@ class _Runner:
             return None
         if "collect" in step:
             return self._collect(step)
+        if "asked" in step:
+            return self._asked(step)
         method, _, path = self._fill(step["do"]).partition(" ")
         body, headers = self._body(step), self._headers(step, method)
         who = self._fill(step.get("as", "admin"))
@@ -248,7 +272,7 @@ class _Runner:
         reply = self._until(ask, self._fill(step["until"])) if "until" in step else ask()
         self._save(step, reply)
         if step.get("quiet"):
-            if reply.code >= 400:
+            if reply.code >= 400 and "until" not in step:
                 raise SequenceError(f"{step['do']}: {reply.code} {reply.body[:500]!r}")
             return None
         return self._describe(step, reply)
@@ -401,6 +425,13 @@ class _Runner:
         for event in events:
             self._save_event(step, event)
         return {"events": described} | ({"ended": True} if ended else {})
+
+    def _asked(self, step: Json) -> Json | None:
+        """Returns what a webhook of the sequence was asked since the last look."""
+        assert self._hooks is not None
+        told = self._hooks.told(step["asked"])[: step.get("first")]
+        described = [self._reduce(step, self._normaliser.body(review)) for review in told]
+        return None if step.get("quiet") else {"asked": described}
 
     def _save_event(self, step: Json, event: Json) -> None:
         """Keeps values of an event for later steps."""
