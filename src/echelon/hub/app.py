@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
+from collections import OrderedDict
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
@@ -23,6 +24,7 @@ from echelon.hub.call import MASTERS, Call, Request, Response, User
 from echelon.hub.cluster import CRDS, Cluster
 from echelon.hub.entries import entry_of_row
 from echelon.hub.gotext import quote
+from echelon.hub.hook_client import HookClient
 from echelon.hub.housekeeping import Housekeeping
 from echelon.hub.impersonate import PREFIX as IMPERSONATE
 from echelon.hub.impersonate import impersonated
@@ -32,6 +34,7 @@ from echelon.hub.metrics import Metrics
 from echelon.hub.negotiate import document
 from echelon.hub.policies import PolicyPlugin
 from echelon.hub.route import HUB, Target, route, split_cluster
+from echelon.hub.seen import Remembered
 from echelon.hub.status import (
     StatusError,
     bad_request,
@@ -70,8 +73,9 @@ class Hub:
         self.store = Store()
         self.builtins = builtins.catalog()
         self.admission = Admission()
-        self.webhooks = WebhookPlugin()
-        self.admission.plugins += [LimitRanges(), self.webhooks, PolicyPlugin()]
+        self.hooks = HookClient()
+        self.seen: Remembered = OrderedDict()
+        self.admission.plugins += [LimitRanges(), WebhookPlugin(self.hooks), PolicyPlugin()]
         self.authority: Authority | None = None
         self.tokens = Tokens(self)
         self.pod_log: Callable[[str, dict[str, Any], str], str] = lambda _cluster, _pod, _container: ""
@@ -113,7 +117,7 @@ class Hub:
         """Finish what was accepted."""
         self.closing = True
         self.housekeeping.close()
-        await self.webhooks.close()
+        await self.hooks.close()
         self.store.log.close()
 
     def root_certificate(self) -> str:

@@ -10,7 +10,12 @@ from __future__ import annotations
 
 from typing import Any
 
-from echelon.hub import builtins_access_rules, builtins_core_rules, builtins_workload_rules
+from echelon.hub import (
+    builtins_access_rules,
+    builtins_core_rules,
+    builtins_hook_rules,
+    builtins_workload_rules,
+)
 from echelon.hub.builtins_pod_rules import Found, Rule
 from echelon.hub.crd_rules import definition
 from echelon.hub.kinds import Kind
@@ -49,6 +54,7 @@ RULES: dict[str, Rule] = {
     **builtins_workload_rules.RULES,
     **builtins_core_rules.RULES,
     **builtins_access_rules.RULES,
+    **builtins_hook_rules.RULES,
     "apiextensions.k8s.io/customresourcedefinitions": definition,
 }
 

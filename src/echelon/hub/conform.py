@@ -7,6 +7,7 @@ sent is never answered with more than `MAX_WARNINGS` warnings.
 
 from __future__ import annotations
 
+import re
 from typing import Any
 
 import msgspec
@@ -16,7 +17,7 @@ from echelon.hub.call import Call
 from echelon.hub.duplicates import doubled_fields
 from echelon.hub.gotext import go_text, quote
 from echelon.hub.kinds import encode
-from echelon.hub.status import StatusError, bad_request
+from echelon.hub.status import StatusError, bad_request, internal
 
 Json = dict[str, Any]
 MODES = ("Ignore", "Warn", "Strict")
@@ -53,6 +54,24 @@ def shape(call: Call, obj: Json) -> None:
         found += [f'duplicate field "{path}"' for path in doubled_fields(call.request.body)]
     if found:
         _report(call, mode, found, patched)
+
+
+def shape_mutated(call: Call, obj: Json) -> None:
+    """Prune and default an object that a webhook has changed: it is never strict, and to blame itself."""
+    try:
+        metadata.shape(obj, custom=call.kind.custom)
+        compiled = call.kind.schema
+        if compiled is None:
+            return
+        if call.kind.definition:
+            builtins_decode.check(call.kind, compiled, obj)
+        schema.prune(compiled, obj)
+        schema.apply_defaults(compiled, obj)
+    except StatusError as error:
+        raise internal(_HANDLED.sub("", error.message)) from None
+
+
+_HANDLED = re.compile(r'^\S+ in version "[^"]*" cannot be handled as a \S+: ')
 
 
 def _as_patched(call: Call, obj: Json) -> bytes:

@@ -15,6 +15,7 @@ from typing import Any
 import msgspec
 
 from echelon.hub import metadata
+from echelon.hub.builtins_hook_rules import conversion
 from echelon.hub.builtins_pod_rules import Found
 from echelon.hub.crd_schema_rules import schema_rules
 
@@ -50,9 +51,7 @@ def definition(found: Found, obj: Json, old: Json | None) -> None:
             True,
             "cannot set to true, set x-kubernetes-preserve-unknown-fields to true in spec.versions[*].schema instead",
         )
-    strategy = (spec.get("conversion") or {}).get("strategy", "None")
-    if strategy not in ("None", "Webhook"):
-        found.unsupported("spec.conversion.strategy", strategy, ["None", "Webhook"])
+    conversion(found, spec)
     if old is not None:
         _unchanged(found, obj, old)
 

@@ -52,6 +52,14 @@ def changed(call: Call, new: Json, old: Json) -> None:
     judge_in(call, new)
 
 
+def keep_stored(crd: Json) -> None:
+    """Keep the version that is stored among those that are said to be, whatever a client writes."""
+    status = crd["status"] = dict(crd.get("status") or {})
+    storage = [one.get("name") for one in (crd.get("spec") or {}).get("versions") or () if one.get("storage")]
+    missing = [name for name in storage if name not in (status.get("storedVersions") or ())]
+    status["storedVersions"] = [*(status.get("storedVersions") or ()), *missing]
+
+
 def judge_in(call: Call, crd: Json) -> None:
     """Judge a definition among the others of its cluster."""
     others = [

@@ -62,6 +62,12 @@ def on_update(call: Call, new: Json, old: Json) -> None:
         rule(call, new, old)
 
 
+def on_status(call: Call, new: Json) -> None:
+    """Let the kind complete a changed status."""
+    if call.kind.resource == CRDS:
+        crd_status.keep_stored(new)
+
+
 def namespace_allows(call: Call) -> None:
     """Refuse to create in a namespace that is absent or on its way out."""
     table = call.hub.store.table(call.cluster.name, "/namespaces")

@@ -126,6 +126,10 @@ def partial(obj: Json) -> Json:
     return {"kind": "PartialObjectMetadata", "apiVersion": "meta.k8s.io/v1", "metadata": obj["metadata"]}
 
 
+SHORT_WORDS = frozenset("yYnN")
+"""What YAML of old takes for yes and no, and PyYAML does not."""
+
+
 class _Dumper(yaml.CSafeDumper):
     """Writes YAML as Go does: no anchors, double quotes where quotes are needed, blocks for lines."""
 
@@ -134,7 +138,7 @@ class _Dumper(yaml.CSafeDumper):
 
     def text(self, value: str) -> yaml.ScalarNode:
         """Write a string."""
-        plain = self.resolve(yaml.ScalarNode, value, (True, False)) == "tag:yaml.org,2002:str"  # type: ignore[no-untyped-call]
+        plain = value not in SHORT_WORDS and self.resolve(yaml.ScalarNode, value, (True, False)) == "tag:yaml.org,2002:str"  # type: ignore[no-untyped-call]
         style = "|" if "\n" in value else None if plain else '"'
         return self.represent_scalar("tag:yaml.org,2002:str", value, style)
 

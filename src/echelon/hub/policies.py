@@ -14,6 +14,7 @@ from echelon.hub.access_rules import Attributes as Access
 from echelon.hub.call import Call
 from echelon.hub.cel_compile import CelCompileError, Program
 from echelon.hub.cel_values import CelError
+from echelon.hub.kinds import Kind
 from echelon.hub.label_selector import matches as selector_matches
 from echelon.hub.policy_authorizer import Asker
 from echelon.hub.policy_cel import compile_expression, compile_variable
@@ -177,8 +178,9 @@ class AdmissionRequest:
 
     def __init__(self, call: Call, new: Json | None, old: Json | None) -> None:
         self.call = call
-        self.new = new
-        self.old = old
+        show = call.view.show if call.view is not None else None
+        self.new = show(new) if show is not None and new is not None else new
+        self.old = show(old) if show is not None and old is not None else old
         kind = call.kind
         self.operation = "DELETE" if new is None else "CREATE" if old is None else "UPDATE"
         self.asked = Attributes(
@@ -195,6 +197,15 @@ class AdmissionRequest:
         self.request = self._request()
         wanted = Access(call.verb, kind.group, kind.plural, call.subresource, call.namespace, call.name)
         self.authorizer = Asker(call.cluster.access, call.request.user, wanted)
+
+    def show_as(self, kind: Kind, new: Json | None, old: Json | None) -> None:
+        """Show the objects in another version than the one that is written."""
+        self.new, self.old = new, old
+        self.request = {
+            **self.request,
+            "kind": {"group": kind.group, "version": kind.version, "kind": kind.kind},
+            "resource": {"group": kind.group, "version": kind.version, "resource": kind.plural},
+        }
 
     def values(self, param: Json | None) -> tuple[Any, ...]:
         """Return what expressions see, in the order of their names."""
@@ -218,18 +229,24 @@ class AdmissionRequest:
     def _request(self) -> Json:
         call = self.call
         kind = {"group": call.kind.group, "version": call.kind.version, "kind": call.kind.kind}
+        sub = call.kind.subresources.get(call.subresource)
+        if sub is not None and sub.version:
+            kind = {"group": sub.group, "version": sub.version, "kind": sub.kind}
         resource = {"group": call.kind.group, "version": call.kind.version, "resource": call.kind.plural}
         user = call.request.user
+        words = {
+            "subResource": call.subresource,
+            "requestSubResource": call.subresource,
+            "name": call.name,
+            "namespace": call.namespace if call.kind.namespaced else "",
+        }
         return {
             "uid": "",
             "kind": kind,
             "resource": resource,
-            "subResource": call.subresource,
             "requestKind": kind,
             "requestResource": resource,
-            "requestSubResource": call.subresource,
-            "name": call.name,
-            "namespace": call.namespace if call.kind.namespaced else "",
+            **{key: value for key, value in words.items() if value},
             "operation": self.operation,
             "userInfo": {
                 "username": user.name,
@@ -238,8 +255,19 @@ class AdmissionRequest:
                 "extra": {name: list(values) for name, values in user.extra.items()},
             },
             "dryRun": call.dry_run(),
-            "options": {},
+            "options": _options(call, self.operation),
         }
+
+
+def _options(call: Call, operation: str) -> Json:
+    """Return the options of a write as its object."""
+    made: Json = {"kind": f"{operation.capitalize()}Options", "apiVersion": "meta.k8s.io/v1"}
+    for name in ("fieldManager", "fieldValidation"):
+        if call.option(name):
+            made[name] = call.option(name)
+    if call.dry_run():
+        made["dryRun"] = call.request.query["dryRun"]
+    return made
 
 
 class _Run(AdmissionRequest):

@@ -5,11 +5,12 @@ from __future__ import annotations
 from typing import Any
 
 from echelon.hub.body import decode_json, decode_object, decode_yaml, expect_kind_as, media_type
-from echelon.hub.call import Call, Response
+from echelon.hub.call import Call, Response, View
 from echelon.hub.gotext import bad_value
 from echelon.hub.negotiate import document, form_of
 from echelon.hub.patch import json_patch, merge_patch
 from echelon.hub.rest_write import change_entry, expect_name
+from echelon.hub.seen import seen
 from echelon.hub.status import StatusError, bad_request, conflict, internal, invalid, not_found
 
 Json = dict[str, Any]
@@ -78,7 +79,8 @@ async def get_scale(call: Call) -> Response:
     entry = call.table.live.get(call.key)
     if entry is None:
         raise not_found(call.kind.group, call.kind.plural, call.name)
-    return document(scale_of(call, call.kind.read(entry.body)), 200, form_of(call))
+    obj = call.kind.read((await seen(call, entry)).body)
+    return document(scale_of(call, obj), 200, form_of(call))
 
 
 async def put_scale(call: Call) -> Response:
@@ -105,6 +107,7 @@ async def patch_scale(call: Call) -> Response:
 
 async def _write(call: Call, change: Any) -> Response:
     form = form_of(call)
+    call.view = View(lambda obj: scale_of(call, obj), lambda obj, scale: _with_replicas(call, obj, scale))
     after = await change_entry(call, lambda old: _with_replicas(call, old, change(scale_of(call, old))))
     return document(scale_of(call, call.kind.read(after)), 200, form)
 

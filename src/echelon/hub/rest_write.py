@@ -11,6 +11,8 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
+import msgspec
+
 from echelon.hub import conform, escalation, generation, kind_rules, managed, metadata, policies
 from echelon.hub.apply import unchanged
 from echelon.hub.body import decode_object, expect_kind
@@ -20,6 +22,7 @@ from echelon.hub.gotext import quote
 from echelon.hub.kinds import Kind
 from echelon.hub.metadata import OTHER_NAMESPACE
 from echelon.hub.negotiate import render_object
+from echelon.hub.seen import seen, stored
 from echelon.hub.status import (
     StatusError,
     already_exists,
@@ -78,17 +81,18 @@ async def create_object(call: Call, obj: Json, operation: str = "Update") -> Res
         check(call, obj, None)
     if not quiet:
         await call.hub.admission.validate(call, obj, None)
-    table, key = call.table, call.key
-    taken = table.head(key)
+    target, made = await stored(call, obj)
+    taken = call.table.head(call.key)
     if taken is not None:
         say = generated_name_taken if generated else already_exists
         raise say(kind.group, kind.plural, call.name, ending=taken.ending)
     if dry:
-        del obj["metadata"]["resourceVersion"]
-        return render_object(call, kind.write(obj), 201)
-    entry = write(call, obj, None)
-    await call.hub.store.durable(entry.rev)
-    return render_object(call, entry.body, 201)
+        del made["metadata"]["resourceVersion"]
+        entry = entry_of(call.key, 0, target.kind.write(made), made["metadata"])
+    else:
+        entry = write(target, made, None)
+        await call.hub.store.durable(entry.rev)
+    return render_object(call, (await seen(call, entry)).body, 201)
 
 
 async def update(call: Call) -> Response:
@@ -132,14 +136,15 @@ async def change_object(call: Call, change: Change, operation: str = "Update") -
 
 
 async def change_entry(call: Call, change: Change, operation: str = "Update") -> bytes:
-    """Apply a change to the newest state of an object, write it and return it as it is stored."""
+    """Apply a change to the newest state of an object, write it and return it as this version presents it."""
     dry = call.dry_run()
     while True:
         entry = call.table.head(call.key)
         if entry is None:
             raise not_found(call.kind.group, call.kind.plural, call.name)
-        old = call.kind.read(entry.body)
-        new = change(old)
+        shown = await seen(call, entry)
+        old = call.kind.read(shown.body)
+        new = change(old if shown is entry else call.kind.read(shown.body))  # which completes it in place
         kind_rules.on_decoded(call, new)
         if operation != "Apply" and not new["metadata"].get("name"):
             raise nameless(call)
@@ -151,7 +156,7 @@ async def change_entry(call: Call, change: Change, operation: str = "Update") ->
         quiet = call.hub.admission.quiet(call)
         if not quiet:
             await call.hub.admission.mutate(call, new, old)
-        if unchanged(old, new):
+        if shown is entry and unchanged(old, new):
             await call.hub.store.durable(entry.rev)  # nothing to write, but what is shown must be durable
             return entry.body
         _refuse(call, conform.problems(call, new, old) + _expression_problems(call, new))
@@ -160,13 +165,24 @@ async def change_entry(call: Call, change: Change, operation: str = "Update") ->
             check(call, new, old)
         if not quiet:
             await call.hub.admission.validate(call, new, old)
-            if call.table.head(call.key) is not entry:
-                continue
+        target, made = await stored(call, new)
+        if call.table.head(call.key) is not entry:
+            continue
         if dry:
-            return call.kind.write(new)
-        written = write(call, new, entry)
+            written = entry_of(call.key, 0, target.kind.write(made), made["metadata"])
+        elif shown is not entry and _is_stored(target, entry, made):
+            written = entry
+        else:
+            written = write(target, made, entry)
         await call.hub.store.durable(written.rev)
-        return written.body
+        return (await seen(call, written)).body
+
+
+def _is_stored(target: Call, entry: Entry, made: Json) -> bool:
+    """Say whether an object that was converted to be shown is stored just so, in the version that is stored."""
+    return entry.body.startswith(target.kind.stored_prefix) and unchanged(
+        msgspec.json.decode(entry.body), made
+    )
 
 
 def expect_same(call: Call, new: Json, old: Json) -> None:
@@ -189,7 +205,9 @@ def prepare_update(call: Call, old: Json, new: Json) -> Json:
     """Return the object an update means: identity, status or spec, and generation put right."""
     kind, meta = call.kind, new["metadata"]
     if call.subresource == "status":
-        return _status_of(kind, old, new)
+        changed = _status_of(kind, old, new)
+        kind_rules.on_status(call, changed)
+        return changed
     made = dict(new)
     made["metadata"] = metadata.kept(kind, call.name, meta, old["metadata"])
     if kind.has_status:
