@@ -292,7 +292,13 @@ def _policy_binding(found: Found, obj: Json, _old: Json | None) -> None:
         found.required("spec.policyName")
     actions = spec.get("validationActions") or []
     if not actions:
-        found.required("spec.validationActions", "at least one validation action is required")
+        found.required("spec.validationActions")
+    ref = spec.get("paramRef")
+    if ref is not None and ref.get("name") and ref.get("selector") is not None:
+        for field in ("name", "selector"):
+            found.forbidden(f"spec.paramRef.{field}", "name and selector are mutually exclusive")
+    if ref is not None and not ref.get("parameterNotFoundAction"):
+        found.required("spec.paramRef.parameterNotFoundAction")
     if {"Deny", "Warn"} <= set(actions):
         found.invalid(
             "spec.validationActions",

@@ -14,6 +14,8 @@ from echelon.hub import (
     builtins_access_rules,
     builtins_core_rules,
     builtins_hook_rules,
+    builtins_limit_rules,
+    builtins_policy_rules,
     builtins_workload_rules,
 )
 from echelon.hub.builtins_pod_rules import Found, Rule
@@ -55,6 +57,8 @@ RULES: dict[str, Rule] = {
     **builtins_core_rules.RULES,
     **builtins_access_rules.RULES,
     **builtins_hook_rules.RULES,
+    **builtins_limit_rules.RULES,
+    **builtins_policy_rules.RULES,
     "apiextensions.k8s.io/customresourcedefinitions": definition,
 }
 

@@ -53,11 +53,11 @@ def changed(call: Call, new: Json, old: Json) -> None:
 
 
 def keep_stored(crd: Json) -> None:
-    """Keep the version that is stored among those that are said to be, whatever a client writes."""
+    """Say that the version that is stored is, where a client says that none is."""
     status = crd["status"] = dict(crd.get("status") or {})
-    storage = [one.get("name") for one in (crd.get("spec") or {}).get("versions") or () if one.get("storage")]
-    missing = [name for name in storage if name not in (status.get("storedVersions") or ())]
-    status["storedVersions"] = [*(status.get("storedVersions") or ()), *missing]
+    versions = (crd.get("spec") or {}).get("versions") or ()
+    if not status.get("storedVersions"):
+        status["storedVersions"] = [one.get("name") for one in versions if one.get("storage")]
 
 
 def judge_in(call: Call, crd: Json) -> None:

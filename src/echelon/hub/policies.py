@@ -17,8 +17,15 @@ from echelon.hub.cel_values import CelError
 from echelon.hub.kinds import Kind
 from echelon.hub.label_selector import matches as selector_matches
 from echelon.hub.policy_authorizer import Asker
-from echelon.hub.policy_cel import compile_expression, compile_variable
-from echelon.hub.policy_match import Attributes, constraints_match, could_match, selectors_match
+from echelon.hub.policy_cel import NAMES, WITHOUT_PARAMS, compile_expression, compile_variable
+from echelon.hub.policy_match import (
+    Attributes,
+    constraints_match,
+    could_match,
+    kind_asked_for,
+    selectors_match,
+)
+from echelon.hub.seen import in_version
 from echelon.hub.status import StatusError, qualified
 
 if TYPE_CHECKING:
@@ -130,7 +137,7 @@ def compiled_policy(policy: Json) -> Policy:
 
 def _compile(spec: Json) -> tuple[tuple[tuple[str, Program], ...], tuple[Check, ...]]:
     conditions = tuple(
-        (one.get("name", ""), compile_expression(one.get("expression", ""), {}))
+        (one.get("expression", "").strip(), compile_expression(one.get("expression", ""), {}))
         for one in spec.get("matchConditions") or ()
     )
     variables: dict[str, Any] = {}
@@ -167,8 +174,15 @@ class PolicyPlugin:
     async def validate(self, call: Call, new: Json | None, old: Json | None) -> None:
         """Refuse what a policy refuses."""
         kind = call.kind
-        run = _Run(call, new, old)
+        runs = {kind: _Run(call, new, old)}
         for bound in call.cluster.policies.candidates(kind.group, kind.plural, call.subresource):
+            shown = kind_asked_for(bound.policy.constraints, call)
+            if shown is None:
+                continue
+            if shown not in runs:
+                runs[shown] = _Run(call, new, old)
+                await show_as(runs[shown], shown)
+            run = runs[shown]
             if run.concerns(bound):
                 run.check(bound)
 
@@ -179,7 +193,7 @@ class AdmissionRequest:
     def __init__(self, call: Call, new: Json | None, old: Json | None) -> None:
         self.call = call
         show = call.view.show if call.view is not None else None
-        self.new = show(new) if show is not None and new is not None else new
+        self.new = _unwritten(show(new) if show is not None and new is not None else new)
         self.old = show(old) if show is not None and old is not None else old
         kind = call.kind
         self.operation = "DELETE" if new is None else "CREATE" if old is None else "UPDATE"
@@ -259,6 +273,23 @@ class AdmissionRequest:
         }
 
 
+async def show_as(asked: AdmissionRequest, kind: Kind) -> None:
+    """Show a write in another version of its resource, converted as any reader would see it."""
+    call, new, old = asked.call, asked.new, asked.old
+    asked.show_as(
+        kind,
+        await in_version(call, new, kind) if new is not None else None,
+        await in_version(call, old, kind) if old is not None else None,
+    )
+
+
+def _unwritten(new: Json | None) -> Json | None:
+    """Return an object without the place that is kept for its revision."""
+    if new is None or (new.get("metadata") or {}).get("resourceVersion") != "":
+        return new
+    return {**new, "metadata": {key: one for key, one in new["metadata"].items() if key != "resourceVersion"}}
+
+
 def _options(call: Call, operation: str) -> Json:
     """Return the options of a write as its object."""
     made: Json = {"kind": f"{operation.capitalize()}Options", "apiVersion": "meta.k8s.io/v1"}
@@ -274,13 +305,24 @@ class _Run(AdmissionRequest):
     """One write under judgement."""
 
     def concerns(self, bound: Bound) -> bool:
-        """Say whether a bound policy is about this write."""
-        labels = self.namespace_labels()
-        objects = (self.new, self.old)
-        return all(
-            constraints_match(constraints, self.asked) and selectors_match(constraints, objects, labels)
-            for constraints in (bound.policy.constraints, bound.matches)
+        """Say whether a bound policy is about this write; refuse if the policy itself cannot work."""
+        if not self._matches(bound.policy.constraints):
+            return False
+        wanted = bound.policy.param_kind
+        if wanted is not None and self._param_kind(wanted) is None and bound.policy.fails_closed:
+            what = f"'{wanted.get('apiVersion')}, Kind={wanted.get('kind')}'"
+            why = f"failed to configure policy: failed to find resource referenced by paramKind: {what}"
+            self._deny(f"ValidatingAdmissionPolicy '{bound.policy.name}'", why, "Invalid")
+        return self._matches(bound.matches)
+
+    def _matches(self, constraints: Json) -> bool:
+        return constraints_match(constraints, self.asked) and selectors_match(
+            constraints, (self.new, self.old), self.namespace_labels()
         )
+
+    def _param_kind(self, wanted: Json) -> Kind | None:
+        group, _, version = wanted.get("apiVersion", "").rpartition("/")
+        return self.call.cluster.catalog.of_kind(group, version, wanted.get("kind", ""))
 
     def check(self, bound: Bound) -> None:
         """Run a policy once for each of its parameters."""
@@ -296,14 +338,16 @@ class _Run(AdmissionRequest):
                     self._judge(bound, one, values)
 
     def _wanted(self, bound: Bound, values: tuple[Any, ...]) -> bool:
-        for name, condition in bound.policy.conditions:
+        failed = ""
+        for source, condition in bound.policy.conditions:
             try:
                 if condition.run(*values) is not True:
                     return False
             except CelError as error:
-                self._failed(bound, f"match condition '{name}' resulted in error: {error}")
-                return False
-        return True
+                failed = failed or f"expression '{source}' resulted in error: {error}"
+        if failed:
+            self._failed(bound, failed)
+        return not failed
 
     def _judge(self, bound: Bound, one: Check, values: tuple[Any, ...]) -> None:
         try:
@@ -338,24 +382,26 @@ class _Run(AdmissionRequest):
         who = f"ValidatingAdmissionPolicy '{bound.policy.name}' with binding '{bound.binding}'"
         if "Warn" in bound.actions:
             self.call.warnings.append(f"Validation failed for {who}: {message}")
-        if "Deny" not in bound.actions:
-            return
+        if "Deny" in bound.actions:
+            self._deny(who, message, reason)
+
+    def _deny(self, who: str, message: str, reason: str) -> None:
         kind = self.call.kind
         text = f"{who} denied request: {message}"
-        details: Json = {"name": self.call.name}
+        name = self.call.name or "Unknown"
+        details: Json = {"name": name}
         if kind.group:
             details["group"] = kind.group
         details["kind"] = kind.plural
         details["causes"] = [{"message": text}]
         what = qualified(kind.group, kind.plural)
-        full = f'{what} "{self.call.name}" is forbidden: {text}'
+        full = f'{what} "{name}" is forbidden: {text}'
         raise StatusError(CODES.get(reason, 422), reason, full, details)
 
     def _params(self, bound: Bound) -> list[Json | None]:
         ref, wanted = bound.param_ref, bound.policy.param_kind
         assert wanted is not None
-        group, _, version = wanted.get("apiVersion", "").rpartition("/")
-        kind = self.call.cluster.catalog.of_kind(group, version, wanted.get("kind", ""))
+        kind = self._param_kind(wanted)
         if ref is None or kind is None:
             self._failed(
                 bound, f"failed to configure binding: param kind {wanted.get('kind')} is not available"
@@ -391,43 +437,75 @@ def policy_problems(_call: Call, policy: Json) -> list[Json]:
     if not spec.get("validations") and not spec.get("auditAnnotations"):
         both = ": validations or auditAnnotations must contain at least one item"
         causes += [_required("spec.validations", both), _required("spec.auditAnnotations", both)]
+    names = NAMES if spec.get("paramKind") else WITHOUT_PARAMS
     variables: dict[str, Any] = {}
-    for index, one in enumerate(spec.get("matchConditions") or ()):
-        _try(causes, f"spec.matchConditions[{index}].expression", one.get("expression", ""), {}, "bool")
+    _condition_problems(causes, "spec.matchConditions", spec.get("matchConditions"), names)
     for index, one in enumerate(spec.get("variables") or ()):
         field = f"spec.variables[{index}].expression"
-        if _try(causes, field, one.get("expression", ""), variables, ""):
+        if _try(causes, field, one.get("expression", ""), (variables, names), ()):
             variables[one.get("name", "")] = compile_variable(one["expression"], variables)
+    scope = (variables, names)
     for index, one in enumerate(spec.get("validations") or ()):
         field = f"spec.validations[{index}]"
-        _try(causes, f"{field}.expression", one.get("expression", ""), variables, "bool")
+        _try(causes, f"{field}.expression", one.get("expression", ""), scope, ("bool",))
         if one.get("messageExpression"):
-            _try(causes, f"{field}.messageExpression", one["messageExpression"], variables, "string")
+            _try(causes, f"{field}.messageExpression", one["messageExpression"], scope, ("string",))
+    for index, one in enumerate(spec.get("auditAnnotations") or ()):
+        field = f"spec.auditAnnotations[{index}].valueExpression"
+        _try(causes, field, one.get("valueExpression", ""), scope, ("string", "null_type"))
     return causes
+
+
+def _condition_problems(
+    causes: list[Json], path: str, conditions: list[Json] | None, names: tuple[str, ...]
+) -> None:
+    """Add what is wrong with the expressions of match conditions."""
+    for index, one in enumerate(conditions or ()):
+        _try(causes, f"{path}[{index}].expression", one.get("expression", ""), ({}, names), ("bool",))
 
 
 def _required(field: str, more: str = "") -> Json:
     return {"reason": "FieldValueRequired", "message": f"Required value{more}", "field": field}
 
 
-def _try(causes: list[Json], field: str, source: str, variables: dict[str, Any], wanted: str) -> bool:
+def _try(
+    causes: list[Json],
+    field: str,
+    source: str,
+    scope: tuple[dict[str, Any], tuple[str, ...]],
+    wanted: tuple[str, ...],
+) -> bool:
+    """Compile an expression with its variables and names; say what is wrong with it, or with what it makes."""
     from echelon.hub.gotext import quote  # noqa: PLC0415 - only for what is refused
 
     if not source.strip():
         causes.append(_required(field, ": expression is not specified"))
         return False
     try:
-        program = compile_expression(source, variables)
+        program = compile_expression(source, *scope)
     except CelCompileError as error:
         message = f"Invalid value: {quote(source)}: compilation failed: {error}"
     else:
         made = str(program.type)
-        if not wanted or made in {wanted, "dyn"}:
+        if not wanted or made in wanted:
             return True
-        message = f"Invalid value: {quote(source)}: must evaluate to {wanted} but got {made}"
+        what = wanted[0] if len(wanted) == 1 else f"one of [{' '.join(wanted)}]"
+        message = f"Invalid value: {quote(source)}: must evaluate to {what} but got {made}"
     causes.append({"reason": "FieldValueInvalid", "message": message, "field": field})
     return False
 
 
-PROBLEMS = {POLICIES: policy_problems}
+def webhook_problems(_call: Call, configuration: Json) -> list[Json]:
+    """Return what is wrong with the match conditions of a configuration of webhooks."""
+    causes: list[Json] = []
+    for index, hook in enumerate(configuration.get("webhooks") or ()):
+        _condition_problems(causes, f"webhooks[{index}].matchConditions", hook.get("matchConditions"), WITHOUT_PARAMS)
+    return causes
+
+
+PROBLEMS = {
+    POLICIES: policy_problems,
+    f"{GROUP}/validatingwebhookconfigurations": webhook_problems,
+    f"{GROUP}/mutatingwebhookconfigurations": webhook_problems,
+}
 """What the expressions of a kind must be checked for before it is stored."""

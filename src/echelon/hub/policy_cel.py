@@ -16,14 +16,18 @@ from echelon.hub.policy_authorizer import NAME as AUTHORIZER
 from echelon.hub.policy_authorizer import PolicyCompiler
 
 NAMES = ("object", "oldObject", "request", "params", "namespaceObject", AUTHORIZER)
+WITHOUT_PARAMS = tuple(name for name in NAMES if name != "params")
+"""What expressions may name where there are no parameters."""
 MAX_NODES = 20_000
 """Size of an expression with its variables written out: each may use the ones before it twice."""
 
 
-def compile_expression(source: str, variables: Mapping[str, Node]) -> Program:
+def compile_expression(
+    source: str, variables: Mapping[str, Node], names: tuple[str, ...] = NAMES
+) -> Program:
     """Compile an expression of a policy; raise CelCompileError with what is wrong."""
     tree = _parsed(source, variables)
-    compiler = PolicyCompiler(dict.fromkeys(NAMES, DYN))
+    compiler = PolicyCompiler(dict.fromkeys(names, DYN))
     term = compiler.term(tree)
     if compiler.problems:
         raise CelCompileError(
@@ -32,9 +36,9 @@ def compile_expression(source: str, variables: Mapping[str, Node]) -> Program:
     return Program(NAMES, term, compiler.size)
 
 
-def compile_variable(source: str, variables: Mapping[str, Node]) -> Node:
+def compile_variable(source: str, variables: Mapping[str, Node], names: tuple[str, ...] = NAMES) -> Node:
     """Parse the expression of a variable and check that it compiles."""
-    compile_expression(source, variables)
+    compile_expression(source, variables, names)
     return _parsed(source, variables)
 
 

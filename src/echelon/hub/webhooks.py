@@ -21,13 +21,13 @@ from echelon.hub.cel_compile import CelCompileError
 from echelon.hub.cel_values import CelError
 from echelon.hub.hook_client import HookClient, HookError
 from echelon.hub.jsontext import json_problem
-from echelon.hub.kinds import Kind, encode
+from echelon.hub.kinds import encode
 from echelon.hub.patch import PatchRejected, apply_operations
-from echelon.hub.policies import AdmissionRequest
+from echelon.hub.policies import AdmissionRequest, show_as
 from echelon.hub.policy_cel import compile_expression
 from echelon.hub.policy_match import constraints_match, could_match, kind_asked_for, selectors_match
 from echelon.hub.seen import in_version
-from echelon.hub.status import StatusError, bad_request, forbidden, internal
+from echelon.hub.status import StatusError, forbidden, internal
 
 if TYPE_CHECKING:
     from echelon.hub.cluster import Cluster
@@ -40,7 +40,6 @@ VALIDATING = f"{GROUP}/validatingwebhookconfigurations"
 RESOURCES = frozenset({MUTATING, VALIDATING})
 
 DEFAULT_TIMEOUT_S = 10
-HARMLESS = frozenset({"None", "NoneOnDryRun"})
 GIVEN_LATER = ("uid", "creationTimestamp", "resourceVersion", "generation")
 """Metadata of a new object that mutating webhooks do not see yet."""
 
@@ -159,11 +158,11 @@ class WebhookPlugin:
         wanted = kind_asked_for(hook.constraints, call)
         if wanted is None:
             return None
-        asked = await _seen_as(AdmissionRequest(call, new, old), wanted)
+        asked = AdmissionRequest(call, new, old)
+        if wanted is not call.kind:
+            await show_as(asked, wanted)
         if not self._wants(hook, asked):
             return None
-        if call.dry_run() and hook.wire.get("sideEffects") not in HARMLESS:
-            raise bad_request(f'admission webhook "{hook.name}" does not support dry run')
         try:
             answer = await self._call(hook, asked)
             operations = _operations(answer)
@@ -223,18 +222,6 @@ class _Answer(NamedTuple):
 
     asked: AdmissionRequest
     operations: list[Json] | None
-
-
-async def _seen_as(asked: AdmissionRequest, kind: Kind) -> AdmissionRequest:
-    """Show a write in the version a webhook has asked for."""
-    if kind is asked.call.kind:
-        return asked
-    asked.show_as(
-        kind,
-        await in_version(asked.call, asked.new, kind) if asked.new is not None else None,
-        await in_version(asked.call, asked.old, kind) if asked.old is not None else None,
-    )
-    return asked
 
 
 def _not_yet_born(new: Json) -> Json:
