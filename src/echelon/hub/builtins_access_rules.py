@@ -5,9 +5,11 @@ What it must never do: judge whether the caller may grant what they say; `escala
 
 from __future__ import annotations
 
+import re
 from typing import Any
 
 from echelon.hub.builtins_pod_rules import Found, Rule
+from echelon.hub.metadata import SUBDOMAIN_FMT, SUBDOMAIN_MESSAGE
 
 Json = dict[str, Any]
 
@@ -50,6 +52,7 @@ def _policy_rules(found: Found, obj: Json, *, namespaced: bool) -> None:
             found.required(f"{path}.resources", "resource rules must supply at least one resource")
 
 
+_SUBDOMAIN = re.compile(SUBDOMAIN_FMT + r"\Z")
 _SUBJECTS = ("ServiceAccount", "User", "Group")
 _RBAC = "rbac.authorization.k8s.io"
 
@@ -68,6 +71,8 @@ def _binding(kinds: tuple[str, ...]) -> Rule:
             if not subject.get("name"):
                 found.required(f"{path}.name")
             kind = subject.get("kind", "")
+            if kind == "ServiceAccount" and subject.get("name") and not _SUBDOMAIN.match(subject["name"]):
+                found.invalid(f"{path}.name", subject["name"], SUBDOMAIN_MESSAGE)
             if kind not in _SUBJECTS:
                 found.unsupported(f"{path}.kind", kind, list(_SUBJECTS))
             elif kind == "ServiceAccount" and not subject.get("namespace") and len(kinds) == 1:

@@ -36,7 +36,9 @@ def shape(call: Call, obj: Json) -> None:
             f'fieldValidation: Unsupported value: "{mode}": supported values: "Ignore", "Strict", "Warn"'
         )
     patched = _as_patched(call, obj) if mode == "Strict" and call.verb == "patch" else b""
-    _meta, unknown = metadata.shape(obj, custom=call.kind.custom)
+    meta, unknown = metadata.shape(obj, custom=call.kind.custom)
+    if len(meta.get("ownerReferences") or ()) > 1:
+        _once(call, obj["metadata"])
     kind, compiled = call.kind, call.kind.schema
     if compiled is not None:
         if kind.definition:
@@ -54,6 +56,24 @@ def shape(call: Call, obj: Json) -> None:
         found += [f'duplicate field "{path}"' for path in doubled_fields(call.request.body)]
     if found:
         _report(call, mode, found, patched)
+
+
+def _once(call: Call, meta: Json) -> None:
+    """Keep owners that are said twice once, and say so."""
+    owners: list[Json] = []
+    twice: list[str] = []
+    for owner in meta["ownerReferences"]:
+        if owner not in owners:
+            owners.append(owner)
+        elif owner["uid"] not in twice:
+            twice.append(owner["uid"])
+    if twice:
+        meta["ownerReferences"] = owners
+        call.warnings.append(
+            ".metadata.ownerReferences contains duplicate entries; API server dedups owner references in 1.20+, and may "
+            "reject such requests as early as 1.24; please fix your requests; duplicate UID(s) observed: "
+            + ", ".join(twice)
+        )
 
 
 def shape_mutated(call: Call, obj: Json) -> None:

@@ -213,5 +213,5 @@ def _bookmark(call: Call, form: Form, rev: int, annotations: dict[str, str] | No
     elif form.shape:
         from echelon.hub.tables import table_of  # noqa: PLC0415 - most watches are not tables
 
-        obj = table_of(call, [], meta)
+        obj = {**table_of(call, [], {"resourceVersion": str(rev)}), "columnDefinitions": None}
     return _frame("BOOKMARK", encode(obj))

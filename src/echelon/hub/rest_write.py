@@ -75,10 +75,10 @@ async def create_object(call: Call, obj: Json, operation: str = "Update") -> Res
     quiet = call.hub.admission.quiet(call)
     if not quiet:
         await call.hub.admission.mutate(call, obj, None)
-    _refuse(call, conform.problems(call, obj, None) + _expression_problems(call, obj))
     check = escalation.CHECKS.get(kind.resource)
     if check is not None:
         check(call, obj, None)
+    _refuse(call, conform.problems(call, obj, None) + _expression_problems(call, obj))
     if not quiet:
         await call.hub.admission.validate(call, obj, None)
     target, made = await stored(call, obj)
@@ -159,10 +159,10 @@ async def change_entry(call: Call, change: Change, operation: str = "Update") ->
         if shown is entry and unchanged(old, new):
             await call.hub.store.durable(entry.rev)  # nothing to write, but what is shown must be durable
             return entry.body
-        _refuse(call, conform.problems(call, new, old) + _expression_problems(call, new))
         check = escalation.CHECKS.get(call.kind.resource)
         if check is not None:
             check(call, new, old)
+        _refuse(call, conform.problems(call, new, old) + _expression_problems(call, new))
         if not quiet:
             await call.hub.admission.validate(call, new, old)
         target, made = await stored(call, new)
