@@ -31,7 +31,7 @@ from echelon.hub.impersonate import impersonated
 from echelon.hub.kinds import encode
 from echelon.hub.limits import LimitRanges
 from echelon.hub.metrics import Metrics
-from echelon.hub.negotiate import document
+from echelon.hub.negotiate import YAML, accept, document
 from echelon.hub.policies import PolicyPlugin
 from echelon.hub.route import HUB, Target, route, split_cluster
 from echelon.hub.seen import Remembered
@@ -62,6 +62,8 @@ VERSION = {
     "compiler": "cpython",
     "platform": "linux/amd64",
 }
+NO_HEAD = ("/api", "/version", "/openapi")
+"""Documents that are not there for who only wants to know whether they are."""
 _log = logging.getLogger(__name__)
 
 
@@ -141,7 +143,7 @@ class Hub:
             target = route(request.method, request.path, request.query)
             response = await self._serve(target, request)
         except StatusError as error:
-            response = refuse(error)
+            response = refuse(error, request)
         except RecursionError:
             response = refuse(bad_request("the request nests too deeply"))
         except Exception:  # noqa: BLE001 - whatever happens, the client gets a Status
@@ -161,6 +163,8 @@ class Hub:
             cluster.access.check(request.user, wanted(target))
         if len(request.body) > MAX_BODY:
             raise too_large(MAX_BODY)
+        if request.method == "HEAD" and (target.is_resource or target.path.startswith(NO_HEAD)):
+            raise method_not_allowed()
         if not target.is_resource:
             return self._documents(cluster, target, request)
         kind = cluster.catalog.find(target.group, target.version, target.plural)
@@ -186,7 +190,7 @@ class Hub:
         try:
             response = await rest.serve(call)
         except StatusError as error:
-            response = refuse(error)
+            response = refuse(error, request)
         for warning in call.warnings:
             response.headers.append(("Warning", f"299 - {quote(warning)}"))
         return response
@@ -234,6 +238,11 @@ def wanted(target: Target) -> Attributes:
     )
 
 
-def refuse(error: StatusError) -> Response:
-    """Answer with a Status."""
-    return Response(error.code, encode(error.body()), headers=list(error.headers.items()))
+def refuse(error: StatusError, request: Request | None = None) -> Response:
+    """Answer with a Status, in YAML if that was asked for."""
+    response = Response(error.code, encode(error.body()))
+    form = accept(request.headers.get("accept", "")) if request is not None else None
+    if form is not None and form.media == YAML:
+        response = document(error.body(), error.code, form)
+    response.headers += error.headers.items()
+    return response

@@ -81,19 +81,40 @@ def check_depth(body: bytes, value: Any) -> None:
 
 
 def decode_yaml(body: bytes, failing: str = "error converting YAML to JSON") -> Any:
-    """Decode a YAML document; anchors are refused when they could multiply."""
+    """Decode the first YAML document of a body; anchors are refused when they could multiply."""
+    before = f"{failing}: " if failing else ""
     if len(_ALIAS.findall(body)) > 100:
-        raise bad_request(f"{failing}: yaml: document contains excessive aliasing")
+        raise bad_request(f"{before}yaml: document contains excessive aliasing")
     try:
-        value = yaml.load(body, Loader=_Loader)  # noqa: S506 - a safe loader
+        value = _first(body)
     except (yaml.YAMLError, UnicodeDecodeError, ValueError, RecursionError) as error:
-        raise bad_request(f"{failing}: yaml: {_yaml_problem(error)}") from None
+        raise bad_request(f"{before}yaml: {_yaml_problem(error)}") from None
     if isinstance(value, dict | list):
         check_depth(body, value)
         try:
-            return msgspec.json.decode(msgspec.json.encode(value))
+            return msgspec.json.decode(msgspec.json.encode(_named(value)))
         except (TypeError, ValueError, RecursionError) as error:
-            raise bad_request(f"{failing}: {error}") from None
+            raise bad_request(f"{before}{error}") from None
+    return value
+
+
+def _first(body: bytes) -> Any:
+    """Read the first document; what follows it is nobody's."""
+    loader = _Loader(body)
+    try:
+        return loader.get_data() if loader.check_data() else None
+    finally:
+        loader.dispose()
+
+
+def _named(value: Any) -> Any:
+    """Return YAML with text for names: `yes: 1` is a field called true in JSON."""
+    if isinstance(value, dict):
+        return {
+            str(key).lower() if isinstance(key, bool) else key: _named(inner) for key, inner in value.items()
+        }
+    if isinstance(value, list):
+        return [_named(inner) for inner in value]
     return value
 
 
@@ -127,7 +148,7 @@ def decode_document(call: Call) -> Any:
     if kind in {"", JSON_TYPE}:
         return decode_json(call.request.body)
     if kind == YAML_TYPE:
-        return decode_yaml(call.request.body)
+        return decode_yaml(call.request.body, "")
     if kind == PROTOBUF_TYPE and not call.kind.custom:
         try:
             return protobuf.decode(call.request.body)

@@ -14,7 +14,7 @@ import msgspec
 
 from echelon.hub import builtins_computed, builtins_decode, builtins_nulls, builtins_rules, metadata, schema
 from echelon.hub.call import Call
-from echelon.hub.duplicates import doubled_fields
+from echelon.hub.duplicates import doubled_fields, doubled_lines, in_order
 from echelon.hub.gotext import go_text, quote
 from echelon.hub.kinds import encode
 from echelon.hub.status import StatusError, bad_request, internal
@@ -51,11 +51,26 @@ def shape(call: Call, obj: Json) -> None:
         schema.apply_defaults(compiled, obj)
         if kind.definition:
             builtins_computed.decoded(kind, obj)
-    found = [f'unknown field "{path}"' for path in unknown]
-    if mode != "Ignore" and call.verb in {"create", "update"} and call.request.body[:1] == b"{":
-        found += [f'duplicate field "{path}"' for path in doubled_fields(call.request.body)]
+    found = _findings(call, unknown) if mode != "Ignore" else []
     if found:
         _report(call, mode, found, patched)
+
+
+def _findings(call: Call, unknown: list[str]) -> list[str]:
+    """Word what strict decoding finds: fields that nobody knows, and fields that are said twice."""
+    body, media = call.request.body, call.request.headers.get("content-type", "")
+    words = [f'unknown field "{path}"' for path in unknown]
+    if "apply-patch" in media:
+        return words
+    if "yaml" in media:
+        return doubled_lines(body) + words
+    doubled = doubled_fields(body)
+    if not doubled:
+        return words
+    if call.verb != "patch" and not call.kind.custom:
+        return in_order(body, unknown, doubled)
+    what = "json patch duplicate" if "json-patch" in media else "duplicate"
+    return [f'{what} field "{path}"' for path in doubled] + words
 
 
 def _once(call: Call, meta: Json) -> None:
@@ -109,7 +124,11 @@ def _report(call: Call, mode: str, found: list[str], patched: bytes) -> None:
         call.warnings += found[:MAX_WARNINGS]
     if mode != "Strict":
         return
-    problem = "strict decoding error: " + ", ".join(found)
+    lines = [text for text in found if text.startswith("line ")]
+    rest = found[len(lines) :]
+    if lines:
+        rest.insert(0, "yaml: unmarshal errors:\n  " + "\n  ".join(lines))
+    problem = "strict decoding error: " + ", ".join(rest)
     if not patched:
         raise builtins_decode.unreadable(call.kind, problem)
     message = f"Invalid value: {quote(patched.decode())}: {problem}"

@@ -113,12 +113,20 @@ def render_object(call: Call, stored: bytes, code: int) -> Response:
         from echelon.hub.tables import table_of  # noqa: PLC0415 - most answers are not tables
 
         obj = call.kind.read(stored)
-        return document(
-            table_of(call, [obj], {"resourceVersion": obj["metadata"].get("resourceVersion", "")}), code, form
-        )
+        table = table_of(call, [obj], {"resourceVersion": obj["metadata"].get("resourceVersion", "")})
+        return document(in_shape(form, table), code, form)
+    if form.shape == PARTIAL_LIST:
+        what = f"*{go_package(call.kind)}.{'Unstructured' if call.kind.custom else call.kind.kind}"
+        why = f"you requested {PARTIAL_LIST}, but the requested object is not a list ({what})"
+        raise StatusError(406, "NotAcceptable", why)
     if form.shape:
-        return document(partial(call.kind.read(stored)), code, form)
+        return document(in_shape(form, partial(call.kind.read(stored))), code, form)
     return document(msgspec.json.decode(call.kind.present(stored)), code, form)
+
+
+def in_shape(form: Form, obj: Json) -> Json:
+    """Return a table or metadata in the version of it that was asked for."""
+    return {**obj, "apiVersion": f"meta.k8s.io/{form.version}"} if form.version else obj
 
 
 def partial(obj: Json) -> Json:

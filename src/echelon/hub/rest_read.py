@@ -21,7 +21,7 @@ from echelon.hub.list_options import (
     timeout,
     write_token,
 )
-from echelon.hub.negotiate import Form, document, form_of, list_kind, partial, render_object
+from echelon.hub.negotiate import Form, document, form_of, in_shape, list_kind, partial, render_object
 from echelon.hub.seen import seen, seen_all
 from echelon.hub.selectors import LabelMatch, Match, parse_fields, parse_labels
 from echelon.hub.status import bad_request, expired, not_found
@@ -208,7 +208,7 @@ def _shaped_list(call: Call, form: Form, entries: list[Entry], meta: Json) -> Re
 
         if not meta.get("continue"):
             meta.pop("continue", None)
-        return document(table_of(call, objects, meta), 200, form)
+        return document(in_shape(form, table_of(call, objects, meta)), 200, form)
     api_version, kind = list_kind(call.kind, form)
-    items = [partial(obj) for obj in objects] if form.shape else objects
+    items: Any = [partial(obj) for obj in objects] or None if form.shape else objects
     return document({"kind": kind, "apiVersion": api_version, "metadata": meta, "items": items}, 200, form)
