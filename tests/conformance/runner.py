@@ -360,7 +360,7 @@ class _Runner:
         """Returns a normalised answer, reduced to what the step wants compared."""
         answer: Json = {"code": reply.code, "type": reply.content_type()}
         for name in KEPT_HEADERS:
-            if reply.all(name):
+            if reply.all(name) and name not in step.get("drop", []):
                 answer[name] = [self._normaliser.text(value) for value in reply.all(name)]
         try:
             body = json.loads(reply.body)

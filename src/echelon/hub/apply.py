@@ -30,7 +30,7 @@ import msgspec
 
 from echelon.hub import fieldset
 from echelon.hub.fieldset import FieldSet
-from echelon.hub.owners import Entry, Managers, before_first_apply, decode, owner_text
+from echelon.hub.owners import Elsewhere, Entry, Managers, before_first_apply, decode, owner_text
 from echelon.hub.shape import Shape, shape_of
 from echelon.hub.status import StatusError, bad_request
 from echelon.hub.typed import ABSENT, Mistyped, compare, fields_of, merge, remove
@@ -98,6 +98,7 @@ def track_update(
     subresource: str = "",
     operation: str = "Update",
     reset: FieldSet | None = None,
+    elsewhere: Elsewhere | None = None,
 ) -> Object:
     """Return `new` with the managedFields of a create, update or patch."""
     managers = _managers_of_write(live, new, subresource)
@@ -107,7 +108,7 @@ def track_update(
     touched, removed = compare(live or {}, new, shape)
     touched, removed = _without_reset(touched, removed, _reset_of(subresource, reset))
     me = Entry.of(manager, operation, api_version, subresource)
-    managers.yield_fields(touched, removed)
+    managers.yield_fields(touched, removed, elsewhere=elsewhere)
     if touched:
         managers.take(me, touched, now)
     managers.cap()
@@ -124,6 +125,7 @@ def apply(
     api_version: str,
     subresource: str = "",
     reset: FieldSet | None = None,
+    elsewhere: Elsewhere | None = None,
 ) -> Object:
     """Merge a configuration into the live object and return the result with its managedFields."""
     _check_configuration(applied, api_version)
@@ -132,7 +134,7 @@ def apply(
     managers = decode((live or {}).get("metadata", {}).get("managedFields") or [])
     if live is not None and not managers.entries:
         before_first_apply(managers, compare({}, live, shape)[0], api_version, subresource, now)
-    attempt = _Attempt(live or {}, applied, shape, _reset_of(subresource, reset))
+    attempt = _Attempt(live or {}, applied, shape, _reset_of(subresource, reset), elsewhere)
     me = Entry.of(manager, "Apply", api_version, subresource)
     try:
         result, managers = attempt.run(managers, me, wanted, force=force, now=now)
@@ -171,11 +173,19 @@ def _without_managed_fields(obj: Object) -> Object:
 class _Attempt:
     """One apply, to be run once more by force if its conflicts are forgiven."""
 
-    def __init__(self, live: Object, applied: Object, shape: Shape, reset: FieldSet) -> None:
+    def __init__(
+        self,
+        live: Object,
+        applied: Object,
+        shape: Shape,
+        reset: FieldSet,
+        elsewhere: Elsewhere | None,
+    ) -> None:
         self.live = live
         self.applied = applied
         self.shape = shape
         self.reset = reset
+        self.elsewhere = elsewhere
 
     def run(
         self, before: Managers, me: Entry, wanted: FieldSet, *, force: bool, now: str
@@ -191,10 +201,10 @@ class _Attempt:
         touched, removed = compare(self.live, result, self.shape)
         touched, removed = _without_reset(touched, removed, self.reset)
         if not force:
-            conflicts = managers.overlaps(touched, but=me)
+            conflicts = managers.overlaps(touched, but=me, elsewhere=self.elsewhere)
             if conflicts:
                 raise ApplyConflict(conflicts)
-        managers.yield_fields(touched, removed, but=me)
+        managers.yield_fields(touched, removed, but=me, elsewhere=self.elsewhere)
         managers.drop_empty()
         if not same(self.live, result):
             managers.stamp(me, now)

@@ -85,6 +85,8 @@ class Call:
     rest: str = ""
     warnings: list[str] = field(default_factory=list)
     view: View | None = None
+    elsewhere: Mapping[str, tuple[dict[str, Any], dict[str, Any]]] | None = None
+    """By another version: which fields the write touches and removes there."""
 
     @property
     def table(self) -> Table:

@@ -46,6 +46,7 @@ async def serve_apply(call: Call, applied: Any) -> Response:
             call.kind.api_version,
             call.subresource,
             reset_of(call),
+            call.elsewhere,
         )
 
     if call.table.head(call.key) is None:

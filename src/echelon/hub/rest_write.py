@@ -145,6 +145,8 @@ async def change_entry(call: Call, change: Change, operation: str = "Update") ->
         shown = await seen(call, entry)
         old = call.kind.read(shown.body)
         new = change(old if shown is entry else call.kind.read(shown.body))  # which completes it in place
+        if await managed.look_elsewhere(call, old, new) and operation == "Apply":
+            new = change(call.kind.read(shown.body))  # once more, knowing what it means to the others
         kind_rules.on_decoded(call, new)
         if operation != "Apply" and not new["metadata"].get("name"):
             raise nameless(call)
