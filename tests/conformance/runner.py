@@ -39,6 +39,7 @@ Json = dict[str, Any]
 SEQUENCES = Path(__file__).parent / "sequences"
 UNTIL_LIMIT_S = 150.0  # a real server takes its time to empty a namespace
 UNTIL_PAUSE_S = 0.05
+PAUSED = 0.02  # of the patience with a server: one that acts at once needs no pause
 COLLECT_LIMIT_S = 10.0
 WORKERS = 8
 MIN_NAMED_LENGTH = 8
@@ -254,7 +255,7 @@ class _Runner:
     def _step(self, step: Json) -> Json | None:
         """Carries out one step; returns its normalised answer unless it is not to be compared."""
         if "pause" in step:
-            time.sleep(step["pause"])
+            time.sleep(min(step["pause"], self._until_s * PAUSED))
             return None
         if "collect" in step:
             return self._collect(step)

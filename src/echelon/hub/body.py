@@ -102,7 +102,7 @@ def _first(body: bytes) -> Any:
     """Read the first document; what follows it is nobody's."""
     loader = _Loader(body)
     try:
-        return loader.get_data() if loader.check_data() else None
+        return loader.get_data() if loader.check_data() else None  # type: ignore[no-untyped-call]
     finally:
         loader.dispose()
 

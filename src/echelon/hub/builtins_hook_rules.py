@@ -28,7 +28,9 @@ MAX_TIMEOUT_S = 30
 
 def conversion(found: Found, spec: Json) -> None:
     """Check how a definition has its objects converted."""
-    given = spec.get("conversion") or {}
+    given = spec.get("conversion")
+    if given is None:
+        return
     strategy, hook, path = given.get("strategy"), given.get("webhook") or {}, "spec.conversion"
     if not strategy:
         found.required(f"{path}.strategy")

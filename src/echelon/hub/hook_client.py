@@ -149,9 +149,7 @@ def _same_review(answer: Any, review: Json) -> Json:
     if kind and kind != review["kind"]:
         if kind == "Status":  # which every group knows
             short = str(version).rpartition("/")[2]
-            raise HookError(
-                f"converting ({short}.{kind}) to ({short}.{review['kind']}): unknown conversion"
-            )
+            raise HookError(f"converting ({short}.{kind}) to ({short}.{review['kind']}): unknown conversion")
         raise HookError(_unregistered(kind, version))
     if version and version != review["apiVersion"]:
         raise HookError(_unregistered(review["kind"], version))

@@ -499,7 +499,9 @@ def webhook_problems(_call: Call, configuration: Json) -> list[Json]:
     """Return what is wrong with the match conditions of a configuration of webhooks."""
     causes: list[Json] = []
     for index, hook in enumerate(configuration.get("webhooks") or ()):
-        _condition_problems(causes, f"webhooks[{index}].matchConditions", hook.get("matchConditions"), WITHOUT_PARAMS)
+        _condition_problems(
+            causes, f"webhooks[{index}].matchConditions", hook.get("matchConditions"), WITHOUT_PARAMS
+        )
     return causes
 
 

@@ -22,9 +22,7 @@ MAX_NODES = 20_000
 """Size of an expression with its variables written out: each may use the ones before it twice."""
 
 
-def compile_expression(
-    source: str, variables: Mapping[str, Node], names: tuple[str, ...] = NAMES
-) -> Program:
+def compile_expression(source: str, variables: Mapping[str, Node], names: tuple[str, ...] = NAMES) -> Program:
     """Compile an expression of a policy; raise CelCompileError with what is wrong."""
     tree = _parsed(source, variables)
     compiler = PolicyCompiler(dict.fromkeys(names, DYN))

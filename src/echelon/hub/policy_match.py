@@ -81,7 +81,9 @@ def kind_asked_for(constraints: Json, call: Call) -> Kind | None:
     kind = call.kind
     rules = constraints.get("resourceRules") or ()
     group, plural = kind.group, kind.plural
-    about = [rule for rule in rules if could_match({"resourceRules": [rule]}, group, plural, call.subresource)]
+    about = [
+        rule for rule in rules if could_match({"resourceRules": [rule]}, group, plural, call.subresource)
+    ]
     named = [version for rule in about for version in rule.get("apiVersions") or ()]
     if not rules or kind.version in named or ALL in named:
         return kind

@@ -86,7 +86,10 @@ class Quotas:
             old = kind.read(entry.body)
             hard = (old.get("spec") or {}).get("hard") or {}
             used = usage(held, namespace, hard, old["spec"])
-            status = {"hard": dict(hard), "used": {name: shown(used.get(name, Fraction(0)), hard[name]) for name in hard}}
+            status = {
+                "hard": dict(hard),
+                "used": {name: shown(used.get(name, Fraction(0)), hard[name]) for name in hard},
+            }
             if old.get("status") != status:
                 replace(call_for(self._hub, held, kind, key), old, {**old, "status": status}, entry)
 

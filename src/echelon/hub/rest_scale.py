@@ -108,7 +108,10 @@ async def patch_scale(call: Call) -> Response:
 
 async def _apply(call: Call, applied: Any) -> Response:
     """Answer an apply: of the Scale's one field, owned as a field of the object."""
-    if not isinstance(applied, dict) or (applied.get("apiVersion"), applied.get("kind")) != (VERSION, "Scale"):
+    if not isinstance(applied, dict) or (applied.get("apiVersion"), applied.get("kind")) != (
+        VERSION,
+        "Scale",
+    ):
         raise wrong_type(applied if isinstance(applied, dict) else {})
     form = form_of(call)
     manager, force, kind = call.option("fieldManager"), call.flag("force"), call.kind

@@ -128,9 +128,7 @@ async def _stream(
         watcher.close()
 
 
-async def _seen(
-    call: Call, events: list[tuple[str, Event]], late: Match | None
-) -> list[tuple[str, Event]]:
+async def _seen(call: Call, events: list[tuple[str, Event]], late: Match | None) -> list[tuple[str, Event]]:
     """Return events as the call's version shows them, and selects by."""
     shown = [(type_, await seen_event(call, event)) for type_, event in events]
     if late is None:

@@ -178,7 +178,9 @@ async def change_entry(call: Call, change: Change, operation: str = "Update") ->
             written = write(target, made, entry)
         await call.hub.store.durable(written.rev)
         if target is not call and call.table.head(call.key) is None:  # gone: what was asked for is the answer
-            return call.kind.write({**new, "metadata": {**new["metadata"], "resourceVersion": str(entry.rev)}})
+            return call.kind.write(
+                {**new, "metadata": {**new["metadata"], "resourceVersion": str(entry.rev)}}
+            )
         return (await seen(call, written)).body
 
 
