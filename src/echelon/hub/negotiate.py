@@ -146,10 +146,8 @@ class _Dumper(yaml.CSafeDumper):
 
     def text(self, value: str) -> yaml.ScalarNode:
         """Write a string."""
-        plain = (
-            value not in SHORT_WORDS
-            and self.resolve(yaml.ScalarNode, value, (True, False)) == "tag:yaml.org,2002:str"
-        )  # type: ignore[no-untyped-call]
+        tag = self.resolve(yaml.ScalarNode, value, (True, False))  # type: ignore[no-untyped-call]
+        plain = tag == "tag:yaml.org,2002:str" and value not in SHORT_WORDS
         style = "|" if "\n" in value else None if plain else '"'
         return self.represent_scalar("tag:yaml.org,2002:str", value, style)
 
