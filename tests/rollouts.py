@@ -26,8 +26,9 @@ from echelon.api.scope import SCOPES, Key, Scope
 from echelon.client.base import Client
 from echelon.client.cache import Cache
 from echelon.controllers.staged import StagedRuns
+from echelon.rules.binding_life import without_finalizer
+from echelon.rules.hand_over import conditions_of
 from echelon.rules.plan import NOTHING, Patch, Plan, ref_of
-from echelon.rules.run_cluster import conditions_of
 from echelon.rules.run_phases import RunPhase, run_phase
 from echelon.rules.run_seen import Options
 from echelon.rules.select import Selected
@@ -96,6 +97,9 @@ class PretendDelivery:
     def decide(self, binding: Any, now: datetime) -> Plan:
         cluster, generation = binding.spec.target_cluster, binding.metadata.generation
         conditions = conditions_of(binding)
+        if binding.metadata.is_deleting and names.FINALIZER_WORK_CLEANUP in binding.metadata.finalizers:
+            free = without_finalizer(self.scope.binding, binding, names.FINALIZER_WORK_CLEANUP)
+            return Plan(steps=((free,),))
         if binding.spec.state != names.BindingState.BOUND or cluster in self.silent:
             return NOTHING
         if not is_true_at(conditions, "RolloutStarted", generation):

@@ -230,6 +230,7 @@ class Cache:
         self.client = client
         self._stores: dict[tuple[str, str, str, str | None, str, str], Store] = {}
         self._tasks: dict[tuple[str, str, str, str | None, str, str], asyncio.Task[None]] = {}
+        self._of_kind: dict[tuple[str, str, str], list[Store]] = {}  # by group, version and plural
 
     def store(
         self, resource: Resource, namespace: str | None = None, *, labels: str = "", fields: str = ""
@@ -238,21 +239,23 @@ class Cache:
         key = (resource.group, resource.version, resource.plural, namespace, labels, fields)
         if key not in self._stores:
             store = self._stores[key] = Store(self.client, resource, namespace, labels=labels, fields=fields)
+            self._of_kind.setdefault(key[:3], []).append(store)
             self._tasks[key] = asyncio.create_task(store.run(), name=f"cache {resource.plural}")
         return self._stores[key]
 
     def observe(self, resource: Resource, obj: Any) -> None:
         """Feed back the result of a write of our own."""
-        for key, store in self._stores.items():
-            if key[:3] == (resource.group, resource.version, resource.plural):
-                store.observe(obj)
+        for store in self._of_kind.get((resource.group, resource.version, resource.plural), ()):
+            store.observe(obj)
 
     async def drop(
         self, resource: Resource, namespace: str | None = None, *, labels: str = "", fields: str = ""
     ) -> None:
         """Stop following a resource nobody needs any more."""
         key = (resource.group, resource.version, resource.plural, namespace, labels, fields)
-        self._stores.pop(key, None)
+        store = self._stores.pop(key, None)
+        if store is not None:
+            self._of_kind[key[:3]].remove(store)
         task = self._tasks.pop(key, None)
         if task:
             task.cancel()
@@ -274,4 +277,5 @@ class Cache:
             task.cancel()
         await asyncio.gather(*tasks, return_exceptions=True)
         self._stores.clear()
+        self._of_kind.clear()
         self._tasks.clear()
