@@ -11,7 +11,7 @@ import msgspec
 from echelon.api import names
 from echelon.api.binding import Binding, BindingSpec, BindingStatus
 from echelon.api.cluster import AgentStatus, Identity, MemberCluster, MemberClusterSpec, MemberClusterStatus
-from echelon.api.meta import Condition, LabelSelector, ObjectMeta
+from echelon.api.meta import Condition, LabelSelector, ObjectMeta, OwnerReference
 from echelon.api.placement import (
     ApplyStrategy,
     FailedPlacement,
@@ -40,6 +40,7 @@ from echelon.rules.run_seen import Seen
 
 NOW = datetime(2026, 3, 1, 12, 0, tzinfo=UTC)
 AT = Moment(NOW, 1)
+OWNER = OwnerReference(api_version="", kind="", name="web", uid="uid-web")
 
 
 def minutes(count: float) -> timedelta:
@@ -173,6 +174,8 @@ def seen_of(
             resource_version="7",
             creation_timestamp=NOW - minutes(60),
             labels=labels,
+            uid=f"uid-{name}",
+            owner_references=(OWNER,) if name.startswith("web-") else (),
         )
 
     run = Run(

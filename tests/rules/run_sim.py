@@ -21,6 +21,7 @@ from echelon.api.scope import SCOPES
 from echelon.api.staged import Run, StageStatus
 from echelon.rules.hand_over import conditions_of, is_on_target
 from echelon.rules.plan import Create, Delete, Patch, Plan
+from echelon.rules.policy_snapshots import owned_by
 from echelon.rules.rollout import is_failing, step
 from echelon.rules.run_cluster import is_finished, started_by, target_of
 from echelon.rules.run_phases import MOVES, RunPhase, has_status, run_phase, stage_phase
@@ -87,7 +88,7 @@ class Life:
         put(
             self.scope.policy_snapshot,
             {
-                "metadata": meta_for(self.scope, "p-0", labels=labels),
+                "metadata": meta_for(self.scope, "p-0", labels=labels, ownerReferences=[self._owner()]),
                 "spec": {"policyHash": ""},
                 "status": {
                     "observedCRPGeneration": 1,
@@ -142,13 +143,17 @@ class Life:
             meta["finalizers"] = ["hold"]
         self.store.put(self.scope.binding, {"metadata": meta, "spec": spec})
 
+    def _owner(self) -> dict[str, Any]:
+        placement = self.store.get(self.scope.placement, "p", self.namespace)
+        return owned_by(self.scope, placement)
+
     def _put_snapshot(self, index: int) -> None:
         labels = {
             names.LABEL_PARENT_CRP: "p",
             names.LABEL_RESOURCE_INDEX: str(index),
             names.LABEL_IS_LATEST_SNAPSHOT: "true" if index == VERSIONS - 1 else "false",
         }
-        meta = meta_for(self.scope, f"p-{index}-snapshot", labels=labels)
+        meta = meta_for(self.scope, f"p-{index}-snapshot", labels=labels, ownerReferences=[self._owner()])
         meta["annotations"] = {
             names.ANNOTATION_RESOURCE_HASH: f"h{index}",
             names.ANNOTATION_NUMBER_OF_RESOURCE_SNAPSHOTS: "1",

@@ -23,9 +23,9 @@ from echelon.api.staged import Approval, Run
 from echelon.client.cache import Cache, Store
 from echelon.client.errors import NotFound
 from echelon.rules.plan import Plan
-from echelon.rules.rollout import is_failing, is_over, step
+from echelon.rules.rollout import is_failing, step
 from echelon.rules.run_cluster import is_news
-from echelon.rules.run_phases import RunPhase, run_phase
+from echelon.rules.run_phases import RunPhase, is_over, run_phase
 from echelon.rules.run_seen import Options, Planned, Seen
 from echelon.rules.select import InvalidSelection, Selected
 from echelon.runtime.controller import Watch, each

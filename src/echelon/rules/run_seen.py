@@ -20,6 +20,7 @@ from echelon.api.placement import Placement
 from echelon.api.scope import Scope
 from echelon.api.snapshot import PolicySnapshot, ResourceSnapshot
 from echelon.api.staged import Approval, Run, RunStatus, StageStatus, Strategy
+from echelon.rules.snapshot_index import owned
 
 DEFAULT_STUCK_AFTER = timedelta(minutes=5)  # the contract's threshold; a flag of the hub agent
 
@@ -98,6 +99,16 @@ class Seen(msgspec.Struct, frozen=True, kw_only=True):
     def status(self) -> RunStatus:
         """The run's status; an empty one before the first write."""
         return self.run.status or RunStatus()
+
+    @property
+    def own_policies(self) -> list[PolicySnapshot]:
+        """R-INIT-14: the policy snapshots that the placement owns; a label alone proves nothing."""
+        return owned(self.policy_snapshots, self.placement) if self.placement else []
+
+    @property
+    def own_snapshots(self) -> list[ResourceSnapshot]:
+        """R-INIT-15: the resource snapshots that the placement owns; a forged one never becomes a version."""
+        return owned(self.snapshots, self.placement) if self.placement else []
 
     def path(self, name: str) -> str:
         """Write a name of the run's scope as error texts do: `namespace/name`, or `/name`."""

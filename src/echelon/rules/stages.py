@@ -109,7 +109,7 @@ def read_policy(seen: Seen, into: Scheduled) -> PolicySnapshot:
     placement = seen.path(seen.run.spec.placement_name)
     latest = [
         snapshot
-        for snapshot in seen.policy_snapshots
+        for snapshot in seen.own_policies
         if snapshot.metadata.labels.get(LABEL_IS_LATEST_SNAPSHOT) == LABEL_TRUE
     ]
     if not latest:
@@ -158,9 +158,7 @@ def give_scheduler_time(seen: Seen, now: datetime) -> None:
     if placement is None:
         return
     latest = [
-        one
-        for one in seen.policy_snapshots
-        if one.metadata.labels.get(LABEL_IS_LATEST_SNAPSHOT) == LABEL_TRUE
+        one for one in seen.own_policies if one.metadata.labels.get(LABEL_IS_LATEST_SNAPSHOT) == LABEL_TRUE
     ]
     if any(is_decided(one) for one in latest):
         return
