@@ -59,7 +59,7 @@ class PretendSelection:
         self.manifests: list[dict[str, Any]] = [config_map("v1")]
         self.problem: Exception | None = None
 
-    async def select(self, scope: Scope, placement: Any) -> Selected:
+    async def select_now(self, scope: Scope, placement: Any) -> Selected:
         if self.problem:
             raise self.problem
         return Selected(manifests=tuple(self.manifests))

@@ -74,6 +74,27 @@ def test_what_happened_while_the_link_was_cut_is_seen_afterwards(w):
     run(w, scenario)
 
 
+def test_a_copy_that_lags_behind_catches_up_when_it_is_asked_to(w):
+    async def scenario(cache):
+        for name in ("changed", "gone"):
+            await put(w, name, v="1")
+        store = cache.store(CONFIG_MAPS, "default")
+        await store.synced.wait()
+        w.links["reader"].cut()
+        await w.client().patch(CONFIG_MAPS, "changed", "default", {"data": {"v": "2"}})
+        await w.client().delete(CONFIG_MAPS, "gone", "default")
+        await put(w, "new")
+        w.links["reader"].mend()
+        assert store.get("changed", "default")["data"] == {"v": "1"}
+        await store.catch_up("default", "changed")
+        assert store.get("changed", "default")["data"] == {"v": "2"}
+        await store.catch_up("default")
+        assert "gone" not in names(store)
+        assert "new" in names(store)
+
+    run(w, scenario)
+
+
 def test_an_expired_revision_is_listed_anew(w):
     async def scenario(cache):
         await put(w, "gone-meanwhile")

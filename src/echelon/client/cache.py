@@ -119,6 +119,24 @@ class Store:
             return
         self._put(name, obj)
 
+    async def catch_up(self, namespace: str | None = None, name: str = "") -> None:
+        """Compare a part of the copy with the API itself and, where it lags behind, list anew.
+
+        A watch tells everything, but nobody can know how soon: what must not be older than now asks first.
+        """
+        fields = f"metadata.name={name}" if name else ""
+        now = (await self.client.list(self.resource, namespace, fields=fields, only_meta=True)).items
+        there = {meta_of(item)[0]: meta_of(item)[1] for item in now}
+        is_behind = any(
+            (held := self._objects.get(key)) is None or not is_older(revision, meta_of(held)[1])
+            for key, revision in there.items()
+        )
+        if is_behind or any(key not in there for key in self._held_in(namespace, name)):
+            await self._list()
+
+    def _held_in(self, namespace: str | None, name: str) -> list[Name]:
+        return [key for key in self._objects if namespace in (None, key[0]) and (not name or key[1] == name)]
+
     async def run(self) -> None:
         """List and watch until cancelled."""
         retry_s = FIRST_RETRY_S

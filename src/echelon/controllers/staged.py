@@ -40,8 +40,8 @@ Place = tuple[str | None, str]  # namespace and name
 class Selects(Protocol):
     """Knows what placements select now."""
 
-    async def select(self, scope: Scope, placement: Placement) -> Selected:
-        """Return it; raises InvalidSelection for the author's errors."""
+    async def select_now(self, scope: Scope, placement: Placement) -> Selected:
+        """Return it, no older than this call; raises InvalidSelection for the author's errors."""
         ...
 
 
@@ -250,7 +250,7 @@ class StagedRuns:
         if seen.run.spec.resource_snapshot_index or seen.placement is None:
             return seen
         try:
-            selected = await self._selection.select(self.scope, seen.placement)
+            selected = await self._selection.select_now(self.scope, seen.placement)
         except InvalidSelection as error:
             return replace(seen, selection_problem=error.text)
         return replace(seen, resources=selected.manifests)
