@@ -23,6 +23,7 @@ import aiohttp
 from echelon.client.base import Client, Reply
 from echelon.client.errors import Unreachable, error_of
 from echelon.client.kubeconfig import Access, ConfigError, ExecPlugin
+from echelon.client.rate import Rate
 
 MAX_IN_FLIGHT = 64  # requests of one client; the server's own limit for all clients is 400 by default
 MAX_READ_TRIES = 4  # a read that fails four times in a row is somebody else's decision
@@ -139,8 +140,9 @@ async def run_exec_plugin(plugin: ExecPlugin) -> dict[str, Any]:
 class HttpTransport:
     """Carries requests over HTTP(S)."""
 
-    def __init__(self, access: Access, *, user_agent: str = "echelon") -> None:
+    def __init__(self, access: Access, *, user_agent: str = "echelon", rate: Rate | None = None) -> None:
         self.access = access
+        self._rate = rate
         self._credentials = Credentials(access)
         self._slots = asyncio.Semaphore(MAX_IN_FLIGHT)
         self._ssl = ssl_context(access)
@@ -151,7 +153,7 @@ class HttpTransport:
         if self._session is None:
             self._session = aiohttp.ClientSession(
                 connector=aiohttp.TCPConnector(limit=0, ssl=self._ssl if self._ssl is not None else True),
-                headers={"User-Agent": self._user_agent},
+                headers=[("User-Agent", self._user_agent), *self.access.headers],
                 timeout=aiohttp.ClientTimeout(total=REQUEST_TIMEOUT_S, sock_connect=CONNECT_TIMEOUT_S),
                 proxy=self.access.proxy_url or None,
                 read_bufsize=2**20,
@@ -180,6 +182,8 @@ class HttpTransport:
         raise AssertionError("unreachable")
 
     async def _once(self, method: str, path: str, headers: Mapping[str, str], body: bytes | None) -> Reply:
+        if self._rate is not None:
+            await self._rate.wait()
         everything = [*headers.items(), *await self._credentials.headers()]
         try:
             async with self._open().request(
@@ -199,6 +203,8 @@ class HttpTransport:
 
     async def stream(self, path: str, headers: Mapping[str, str]) -> AsyncIterator[bytes]:
         """Yield the lines of a GET as they come; a broken stream raises Unreachable."""
+        if self._rate is not None:
+            await self._rate.wait()
         everything = [*headers.items(), *await self._credentials.headers()]
         forever = aiohttp.ClientTimeout(total=None, sock_connect=CONNECT_TIMEOUT_S)
         try:
@@ -243,6 +249,8 @@ async def lines(pieces: AsyncIterator[bytes]) -> AsyncIterator[bytes]:
         yield b"".join(held)
 
 
-def connect(access: Access, *, field_manager: str = "echelon", user_agent: str = "echelon") -> Client:
+def connect(
+    access: Access, *, field_manager: str = "echelon", user_agent: str = "echelon", rate: Rate | None = None
+) -> Client:
     """Return a client over HTTP."""
-    return Client(HttpTransport(access, user_agent=user_agent), field_manager=field_manager)
+    return Client(HttpTransport(access, user_agent=user_agent, rate=rate), field_manager=field_manager)
