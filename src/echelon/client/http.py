@@ -11,6 +11,7 @@ import asyncio
 import contextlib
 import json
 import os
+import socket
 import ssl
 import tempfile
 from collections.abc import AsyncIterator, Mapping
@@ -32,6 +33,11 @@ REQUEST_TIMEOUT_S = 60.0  # the server ends ordinary requests after 60 s itself
 CONNECT_TIMEOUT_S = 10.0
 TOKEN_FILE_AGE = timedelta(seconds=60)  # rotated tokens are picked up within a minute, as kubectl does
 EXEC_TIMEOUT_S = 60.0
+SILENCE_S = (
+    150.0  # of a watch: servers send a bookmark every minute; two missed mean nobody is there any more
+)
+# after 15 idle seconds the other side is asked every 5; what it does not acknowledge for 30 s has not arrived
+KEEP_ALIVE = {"TCP_KEEPIDLE": 15, "TCP_KEEPINTVL": 5, "TCP_KEEPCNT": 3, "TCP_USER_TIMEOUT": 30_000}
 RETRYABLE = frozenset({429, 502, 503, 504})
 
 
@@ -152,7 +158,9 @@ class HttpTransport:
     def _open(self) -> aiohttp.ClientSession:
         if self._session is None:
             self._session = aiohttp.ClientSession(
-                connector=aiohttp.TCPConnector(limit=0, ssl=self._ssl if self._ssl is not None else True),
+                connector=aiohttp.TCPConnector(
+                    limit=0, ssl=self._ssl if self._ssl is not None else True, socket_factory=attentive_socket
+                ),
                 headers=[("User-Agent", self._user_agent), *self.access.headers],
                 timeout=aiohttp.ClientTimeout(total=REQUEST_TIMEOUT_S, sock_connect=CONNECT_TIMEOUT_S),
                 proxy=self.access.proxy_url or None,
@@ -206,7 +214,7 @@ class HttpTransport:
         if self._rate is not None:
             await self._rate.wait()
         everything = [*headers.items(), *await self._credentials.headers()]
-        forever = aiohttp.ClientTimeout(total=None, sock_connect=CONNECT_TIMEOUT_S)
+        forever = aiohttp.ClientTimeout(total=None, sock_connect=CONNECT_TIMEOUT_S, sock_read=SILENCE_S)
         try:
             async with self._open().get(
                 self.access.server + path, headers=everything, timeout=forever, **self._server_name()
@@ -227,6 +235,17 @@ class HttpTransport:
             session, self._session = self._session, None
             with contextlib.suppress(aiohttp.ClientError):
                 await session.close()
+
+
+def attentive_socket(info: tuple[Any, ...]) -> socket.socket:
+    """Make a socket that notices within half a minute when the network swallows everything."""
+    family, kind, protocol, *_ = info
+    made = socket.socket(family, kind, protocol)
+    made.setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)
+    for name, value in KEEP_ALIVE.items():
+        if hasattr(socket, name):  # each system has its own words for some of them
+            made.setsockopt(socket.IPPROTO_TCP, getattr(socket, name), value)
+    return made
 
 
 async def lines(pieces: AsyncIterator[bytes]) -> AsyncIterator[bytes]:
