@@ -16,7 +16,6 @@ import sys
 import time
 import urllib.error
 import urllib.request
-from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -33,6 +32,8 @@ MEMBERS = "/apis/cluster.kubernetes-fleet.io/v1beta1/memberclusters"
 TOKEN_S = 24 * 3600
 JOIN_LIMIT_S = 120.0
 POLL_S = 0.1
+LINK = "link-"
+RELAY = Path(__file__).resolve().parent / "relay.py"
 
 
 class AgentsError(Exception):
@@ -47,20 +48,36 @@ class Agents:
         self.lab = lab
         self.dir = lab.dir / "agents"
         self.processes = Processes(self.dir)
+        self.relayed = self.installed = False
         self.members = [plane for plane in plan.planes_of(lab.load().members) if plan.is_member(plane)]
 
     # Life
 
-    def up(self, replicas: int, stuck_after: str, labels: dict[str, dict[str, str]] | None = None) -> float:
-        """Installs, starts, and waits until all members have joined; returns the seconds it took."""
+    def up(
+        self,
+        replicas: int,
+        stuck_after: str,
+        labels: dict[str, dict[str, str]] | None = None,
+        *,
+        relayed: bool = False,
+        installed: bool = False,
+        hub_flags: tuple[str, ...] = (),
+    ) -> float:
+        """Installs, starts, and waits until all members have joined; returns the seconds it took.
+
+        Relayed agents reach every API server through a process of their own, see relay.py. What is installed already
+        (by Helm, for example) is not installed again: the agents then have the rights they find.
+        """
         began = time.monotonic()
+        self.relayed, self.installed = relayed, installed
         self.dir.mkdir(parents=True, exist_ok=True, mode=0o700)
         self._install("hub", "hub", "--stuck-after", stuck_after)
         hub = self.lab.client("hub")
         for number in range(replicas):
             name = f"hub-{number}"
             self._write_kubeconfig(name, {"hub": (HUB_AGENT, NAMESPACE)})
-            self._start(name, "hub-agent", "--kubeconfig", self._config(name), "--stuck-after", stuck_after)
+            where = ("--kubeconfig", self._config(name))
+            self._start(name, "hub-agent", *where, "--stuck-after", stuck_after, *hub_flags)
         for member in self.members:
             self._up_member(hub, member, (labels or {}).get(member, {}))
         self._wait_joined(hub)
@@ -82,6 +99,8 @@ class Agents:
 
     def _install(self, what: str, context: str, *more: str) -> None:
         """Runs `echelon install` against one plane."""
+        if self.installed:
+            return
         argv = [
             *_echelon(),
             "install",
@@ -104,17 +123,20 @@ class Agents:
         self.start(name)
 
     def start(self, name: str) -> None:
-        """Starts an agent again as it was started before."""
+        """Starts an agent (or a link) again as it was started before."""
         self.processes.start(name, json.loads(self._arguments(name).read_text()))
 
     def down(self) -> None:
-        """Ends the agents; what they made stays in the clusters."""
-        self.processes.stop(list(self.names()))
+        """Ends the agents and their links; what they made stays in the clusters."""
+        self.processes.stop([*self.names(), *self.links()])
 
-    def names(self) -> Iterator[str]:
+    def names(self) -> list[str]:
         """Names the agents that were ever started."""
-        for path in sorted(self.dir.glob("*.args")):
-            yield path.stem
+        return sorted(path.stem for path in self.dir.glob("*.args") if not path.stem.startswith(LINK))
+
+    def links(self) -> list[str]:
+        """Names the relays between agents and API servers."""
+        return sorted(path.stem for path in self.dir.glob(f"{LINK}*.args"))
 
     def status(self) -> list[dict[str, Any]]:
         """Returns one row per agent: name, pid, port, whether it is ready."""
@@ -138,7 +160,7 @@ class Agents:
         return str(self.dir / f"{name}.kubeconfig")
 
     def _port(self, name: str) -> int:
-        """Returns an agent's port, chosen once."""
+        """Returns the port of an agent or a link, chosen once."""
         from lab import find_free_ports  # noqa: PLC0415 - lab imports this module
 
         kept = self.dir / f"{name}.port"
@@ -153,7 +175,8 @@ class Agents:
         clusters, contexts, users = [], [], []
         for plane, (account, namespace) in accounts.items():
             token = issue_token(self.lab.client(plane), account, namespace)
-            url = layout.url(f"{plane}/apiserver")
+            port = layout.ports[f"{plane}/apiserver"]
+            url = f"https://127.0.0.1:{self._link(name, plane, port) if self.relayed else port}"
             clusters.append(
                 {"name": plane, "cluster": {"server": url, "certificate-authority-data": authority}}
             )
@@ -164,6 +187,15 @@ class Agents:
         path = Path(self._config(name))
         path.touch(mode=0o600)
         path.write_text(json.dumps(document))
+
+    def _link(self, name: str, plane: str, target: int) -> int:
+        """Starts the relay between an agent and a plane; returns its port."""
+        link = f"{LINK}{name}-{plane}"
+        port = self._port(link)
+        argv = [sys.executable, str(RELAY), str(port), f"127.0.0.1:{target}"]
+        self._arguments(link).write_text(json.dumps(argv))
+        self.start(link)
+        return port
 
     def _wait_joined(self, hub: Rest) -> None:
         """Waits until the hub has heard of every member; says who is missing."""

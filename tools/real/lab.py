@@ -170,7 +170,7 @@ class Lab:
         for agent in agents:
             self.processes.start(agent.name, agent.argv)
         if plan.is_member(plane):
-            self._make_nodes(plane, nodes, state)
+            self._wait(f"{plane}: nodes", lambda: self._make_nodes(plane, nodes, state))
         for agent in agents:
             self._wait_healthy(agent)
         client = self.client(plane, state)
@@ -179,13 +179,16 @@ class Lab:
             self._wait(f"{plane}: ready nodes", lambda: count_ready_nodes(client) >= nodes)
         return time.monotonic()
 
-    def _make_nodes(self, plane: str, count: int, state: State) -> None:
-        """Creates the simulated nodes that are missing."""
+    def _make_nodes(self, plane: str, count: int, state: State) -> bool:
+        """Creates the simulated nodes that are missing; False while the server is not ready for that."""
         client = self.client(plane, state)
         for number in range(1, count + 1):
             answer = client.send("POST", "/api/v1/nodes", simulated_node(f"node{number}"))
+            if answer.code >= 500:
+                return False
             if answer.code != 409:
                 answer.ok()
+        return True
 
     def _start_and_wait(self, component: plan.Component) -> None:
         """Starts one component and waits until it is healthy."""
@@ -393,6 +396,7 @@ def make_parser() -> argparse.ArgumentParser:
     agents.add_argument("action", choices=["up", "down", "status"])
     agents.add_argument("--replicas", type=int, default=1, help="hub agents; one of them works")
     agents.add_argument("--stuck-after", default="5m")
+    agents.add_argument("--installed", action="store_true", help="use the installation that is there")
     commands.add_parser("keep-logs", parents=[where])
     return parser
 
@@ -427,7 +431,8 @@ def run_agents(lab: Lab, options: argparse.Namespace) -> None:
     """Starts, ends or lists the product's agents."""
     agents = Agents(lab)
     if options.action == "up":
-        print(f"joined after {agents.up(options.replicas, options.stuck_after):.1f} s")
+        took = agents.up(options.replicas, options.stuck_after, installed=options.installed)
+        print(f"joined after {took:.1f} s")
     elif options.action == "down":
         agents.down()
     else:
