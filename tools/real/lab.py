@@ -18,6 +18,7 @@ from __future__ import annotations
 import argparse
 import base64
 import json
+import os
 import shutil
 import signal
 import socket
@@ -57,8 +58,8 @@ class State:
 
 
 def default_dir() -> Path:
-    """Returns the directory of the lab that is meant when none is named."""
-    return build.find_cache() / "lab"
+    """Returns the directory of the lab that is meant when none is named: $ECHELON_LAB, else one in the cache."""
+    return Path(os.environ.get("ECHELON_LAB") or build.find_cache() / "lab")
 
 
 class Lab:

@@ -27,8 +27,10 @@ Change = Callable[[Any | None, Any | None], None]
 Index = Callable[[Any], Iterable[Any]]
 
 FIRST_RETRY_S = 0.05  # a dropped watch is usually back at once
-MAX_RETRY_S = 5.0  # an API that refuses is asked every few seconds, not more
-MAX_RETRY_UNREACHABLE_S = 2.0  # one that is away a little more often: everything waits for its return
+MAX_RETRY_S = (
+    2.0  # everything waits for an API that is away, or answers but is not ready yet; asking costs little
+)
+MAX_RETRY_MISSING_S = 5.0  # a kind that is not served may never be
 RETRY_FACTOR = 2.0
 
 
@@ -159,7 +161,7 @@ class Store:
                     revision = ""
                     self._replace({})
                 await asyncio.sleep(retry_s)
-                most_s = MAX_RETRY_UNREACHABLE_S if isinstance(error, Unreachable) else MAX_RETRY_S
+                most_s = MAX_RETRY_MISSING_S if isinstance(error, NotFound) else MAX_RETRY_S
                 retry_s = min(retry_s * RETRY_FACTOR, most_s)
 
     async def _list(self) -> str:
