@@ -32,7 +32,8 @@ MEMBERS = "/apis/cluster.kubernetes-fleet.io/v1beta1/memberclusters"
 TOKEN_S = 24 * 3600
 JOIN_LIMIT_S = 120.0
 POLL_S = 0.1
-LINK = "link-"
+LINK, FAKES = "link-", "fakes"
+ROOT = Path(__file__).resolve().parents[2]
 RELAY = Path(__file__).resolve().parent / "relay.py"
 
 
@@ -97,6 +98,20 @@ class Agents:
             *("--member-kubeconfig", config, "--member-context", member),
         )
 
+    def pretend(self, count: int, labels: dict[str, str]) -> None:
+        """Starts the process that plays members, and waits until all of them have joined."""
+        argv = [sys.executable, "-m", "tools.bench.real.fakes", "--count", str(count)]
+        argv += ["--kubeconfig", str(self.lab.kubeconfig)]
+        argv += [part for key, value in labels.items() for part in ("--label", f"{key}={value}")]
+        self._arguments(FAKES).write_text(json.dumps(argv))
+        self.start(FAKES)
+        hub = self.lab.client("hub")
+        end = time.monotonic() + JOIN_LIMIT_S
+        while count_joined(hub) < count + len(self.members):
+            if self.processes.find(FAKES) is None or time.monotonic() > end:
+                raise AgentsError(f"{count} members did not join\n{self.processes.tail(FAKES)}")
+            time.sleep(1.0)
+
     def _install(self, what: str, context: str, *more: str) -> None:
         """Runs `echelon install` against one plane."""
         if self.installed:
@@ -124,15 +139,16 @@ class Agents:
 
     def start(self, name: str) -> None:
         """Starts an agent (or a link) again as it was started before."""
-        self.processes.start(name, json.loads(self._arguments(name).read_text()))
+        self.processes.start(name, json.loads(self._arguments(name).read_text()), ROOT)
 
     def down(self) -> None:
         """Ends the agents and their links; what they made stays in the clusters."""
-        self.processes.stop([*self.names(), *self.links()])
+        self.processes.stop([*self.names(), *self.links(), FAKES])
 
     def names(self) -> list[str]:
         """Names the agents that were ever started."""
-        return sorted(path.stem for path in self.dir.glob("*.args") if not path.stem.startswith(LINK))
+        stems = (path.stem for path in self.dir.glob("*.args"))
+        return sorted(stem for stem in stems if stem != FAKES and not stem.startswith(LINK))
 
     def links(self) -> list[str]:
         """Names the relays between agents and API servers."""
@@ -244,12 +260,21 @@ def issue_token(client: Rest, account: str, namespace: str) -> str:
     return token
 
 
+def count_joined(hub: Rest) -> int:
+    """Counts the members that have joined; a server whose definitions are new cannot say yet."""
+    answer = hub.get(MEMBERS)
+    return sum(1 for row in answer.json()["items"] if is_joined(row)) if answer.code == 200 else 0
+
+
 def has_joined(hub: Rest, name: str) -> bool:
     """Tells whether a member has joined and is ready to be scheduled to."""
     answer = hub.get(f"{MEMBERS}/{name}")
-    if answer.code != 200:
-        return False
-    conditions = answer.json().get("status", {}).get("conditions", [])
+    return answer.code == 200 and is_joined(answer.json())
+
+
+def is_joined(member: dict[str, Any]) -> bool:
+    """Tells whether a MemberCluster says that it has joined."""
+    conditions = member.get("status", {}).get("conditions", [])
     return any(one["type"] == "Joined" and one["status"] == "True" for one in conditions)
 
 

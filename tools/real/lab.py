@@ -29,7 +29,7 @@ import time
 import urllib.error
 import urllib.request
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -100,7 +100,8 @@ class Lab:
 
     def layout(self, state: State) -> plan.Layout:
         """Returns where the files and ports of this lab are."""
-        return plan.Layout(self.dir, Path(state.release) / "bin", state.ports)
+        bare = plan.Layout(self.dir, Path(state.release) / "bin", state.ports)
+        return replace(bare, audit=bare.audit_policy.exists())
 
     def _make_certificates(self, state: State) -> None:
         """Makes the certificates that are missing."""
@@ -146,12 +147,14 @@ class Lab:
 
     # Life
 
-    def up(self, members: int, nodes: int) -> dict[str, float]:
+    def up(self, members: int, nodes: int, *, audit: bool = False) -> dict[str, float]:
         """Starts what does not run and waits until it is usable; returns seconds by step."""
         if not build.is_built():
             build.build()
         began = time.monotonic()
         state = self._prepare(members)
+        if audit:
+            self.layout(state).audit_policy.write_text(plan.AUDIT_POLICY)
         components = {c.name: c for c in plan.plan_lab(self.layout(state), state.members)}
         took = {"prepared": time.monotonic() - began}
         self._start_keeper()
