@@ -192,3 +192,17 @@ def test_a_server_restored_from_a_backup_is_believed(w):
         assert names(store) == ["a"]
 
     run(w, scenario)
+
+
+def test_an_api_that_was_away_for_hours_is_followed_again_within_seconds(w):
+    async def scenario(cache):
+        store = cache.store(CONFIG_MAPS, "default")
+        await store.synced.wait()
+        w.links["reader"].cut()
+        await put(w, "meanwhile")
+        await asyncio.sleep(7200)
+        w.links["reader"].mend()
+        await asyncio.sleep(2.5)
+        assert "meanwhile" in names(store)
+
+    run(w, scenario)

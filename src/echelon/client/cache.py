@@ -13,16 +13,24 @@ import asyncio
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import Any
 
+import msgspec
+import structlog
+
 from echelon.api.resource import Resource
 from echelon.client.base import Client
 from echelon.client.errors import ApiError, Expired, NotFound, Unreachable
+
+log = structlog.get_logger("echelon.cache")
 
 Name = tuple[str | None, str]
 Change = Callable[[Any | None, Any | None], None]
 Index = Callable[[Any], Iterable[Any]]
 
 FIRST_RETRY_S = 0.05  # a dropped watch is usually back at once
-MAX_RETRY_S = 5.0  # an API that is down is asked every few seconds, not more
+MAX_RETRY_S = (
+    2.0  # everything waits for an API that is away, or answers but is not ready yet; asking costs little
+)
+MAX_RETRY_MISSING_S = 5.0  # a kind that is not served may never be
 RETRY_FACTOR = 2.0
 
 
@@ -160,13 +168,19 @@ class Store:
                         revision = self._take(event.type, event.object) or revision
             except Expired:
                 revision = ""
-            except (ApiError, Unreachable) as error:
+            except (ApiError, Unreachable, msgspec.DecodeError) as error:
                 self.error = str(error)
+                if isinstance(error, msgspec.DecodeError):  # half an event, or an object nobody can read
+                    log.warning(
+                        "cannot read what is watched", resource=self.resource.plural, error=self.error
+                    )
+                    revision = ""
                 if isinstance(error, NotFound):  # the kind itself is gone: so are its objects
                     revision = ""
                     self._replace({})
                 await asyncio.sleep(retry_s)
-                retry_s = min(retry_s * RETRY_FACTOR, MAX_RETRY_S)
+                most_s = MAX_RETRY_MISSING_S if isinstance(error, NotFound) else MAX_RETRY_S
+                retry_s = min(retry_s * RETRY_FACTOR, most_s)
 
     async def _list(self) -> str:
         page = await self.client.list(self.resource, self.namespace, labels=self.labels, fields=self.fields)

@@ -213,6 +213,10 @@ class Fleet:
         finally:
             store.unsubscribe(told)
 
+    def make_member(self, name: str) -> Member:
+        """Make a member of a name."""
+        return Member(self, name)
+
     def is_idle(self) -> bool:
         """Tell whether nobody has anything to look at right now (timers aside)."""
         parts = (
@@ -258,7 +262,7 @@ class Fleet:
         # An agent that comes before its rights would be turned away and wait for seconds to ask again.
         news = [name for name, held in wanted.items() if name not in self.members and is_expected(held)]
         for name in news:
-            member = self.members[name] = Member(self, name)
+            member = self.members[name] = self.make_member(name)
             await member.start()
         for name in [name for name in wanted if name in self.members]:
             await self.members[name].misbehave(wanted[name].metadata.annotations)
