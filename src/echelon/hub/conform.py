@@ -11,7 +11,15 @@ from typing import Any
 
 import msgspec
 
-from echelon.hub import builtins_computed, builtins_decode, builtins_nulls, builtins_rules, metadata, schema
+from echelon.hub import (
+    builtins_computed,
+    builtins_decode,
+    builtins_go,
+    builtins_nulls,
+    builtins_rules,
+    metadata,
+    schema,
+)
 from echelon.hub.call import Call
 from echelon.hub.duplicates import doubled_fields
 from echelon.hub.gotext import go_text, quote
@@ -45,6 +53,8 @@ def shape(call: Call, obj: Json) -> None:
             unknown += schema.prune_in_order(compiled, obj)
         else:
             unknown += schema.prune(compiled, obj)
+        if kind.definition:
+            builtins_go.settle(kind.api_version, kind.kind, obj)
         schema.apply_defaults(compiled, obj)
         if kind.definition:
             builtins_computed.decoded(kind, obj)
