@@ -43,11 +43,14 @@ def unreadable(kind: Kind, problem: str) -> StatusError:
 
 def check(kind: Kind, schema: Schema, obj: Json) -> None:
     """Refuse an object that Go could not decode."""
-    if is_ok(schema, obj):
-        return
-    problem = _object(schema, obj, "", kind.kind)
-    if problem:
-        raise unreadable(kind, problem)
+    found = problem(schema, obj, kind.kind)
+    if found:
+        raise unreadable(kind, found)
+
+
+def problem(schema: Schema, obj: Json, name: str) -> str:
+    """Say why Go could not decode an object, its metadata apart."""
+    return "" if is_ok(schema, obj) else _object(schema, obj, "", name)
 
 
 def _value(schema: Schema, value: JSON, path: str, struct: str) -> str:
@@ -63,9 +66,9 @@ def _value(schema: Schema, value: JSON, path: str, struct: str) -> str:
         return _object(schema, value, path, struct)
     if schema.type == "array" and schema.items is not None:
         for item in value:
-            problem = _value(schema.items, item, path, struct)
-            if problem:
-                return problem
+            wrong = _value(schema.items, item, path, struct)
+            if wrong:
+                return wrong
         return ""
     if schema.type == "integer":
         limit = _RANGES.get(schema.format, 2**63)
@@ -140,11 +143,11 @@ def _object(schema: Schema, value: Json, path: str, struct: str) -> str:
     for key, item in value.items():
         child = schema.properties.get(key)
         if child is None and isinstance(schema.additional, Schema):
-            problem = _value(schema.additional, item, path, struct)
+            wrong = _value(schema.additional, item, path, struct)
         elif child is None or (not path and key == "metadata"):
             continue
         else:
-            problem = _value(child, item, f"{path}.{key}" if path else key, name)
-        if problem:
-            return problem
+            wrong = _value(child, item, f"{path}.{key}" if path else key, name)
+        if wrong:
+            return wrong
     return ""

@@ -100,3 +100,13 @@ def _root(name: str) -> GoType:
     root.always = [pair for pair in whole.always if pair[0] not in apart]
     root.below = [entry for entry in whole.below if entry[0] not in apart]
     return root
+
+
+@cache
+def nothing(definition: str) -> Json:
+    """Return what a Go program holds of a kind before anything is said: what is always printed, empty. Never change it."""
+    name = definition.removeprefix("io.k8s.api.")
+    made: Json = {}
+    if name in go_types().types:
+        _root(name).settle(made)
+    return made

@@ -53,10 +53,9 @@ def shape(call: Call, obj: Json) -> None:
             unknown += schema.prune_in_order(compiled, obj)
         else:
             unknown += schema.prune(compiled, obj)
-        if kind.definition:
-            builtins_go.settle(kind.api_version, kind.kind, obj)
         schema.apply_defaults(compiled, obj)
         if kind.definition:
+            builtins_go.settle(kind.api_version, kind.kind, obj)
             builtins_computed.decoded(kind, obj)
     found = [f'unknown field "{path}"' for path in unknown]
     if mode != "Ignore" and call.verb in {"create", "update"} and call.request.body[:1] == b"{":
@@ -95,7 +94,7 @@ def problems(call: Call, obj: Json, old: Json | None) -> list[dict[str, str]]:
     if compiled is None:
         return causes
     if kind.definition:
-        if call.subresource != "status":
+        if call.subresource != "status" or old is None:
             causes += builtins_rules.problems(kind, compiled, obj, old)
         return causes
     if call.subresource == "status" and old is not None:

@@ -130,17 +130,44 @@ def _definition(_call: Call, obj: Json) -> None:
         crd_status.complete(obj["spec"])
 
 
+_GENERATION = "deprecated.daemonset.template.generation"
+
+
+def _daemon_set(_call: Call, obj: Json) -> None:
+    """Show the number that counts a DaemonSet's templates, which every version keeps in an annotation."""
+    meta = obj["metadata"]
+    meta["annotations"] = {_GENERATION: "0", **(meta.get("annotations") or {})}
+
+
+def _new_daemon_set(_call: Call, obj: Json) -> None:
+    annotations = obj["metadata"]["annotations"]
+    if annotations[_GENERATION] == "0":
+        obj["metadata"]["annotations"] = {**annotations, _GENERATION: "1"}
+
+
+def _changed_daemon_set(_call: Call, new: Json, old: Json) -> None:
+    count = int((old["metadata"].get("annotations") or {}).get(_GENERATION, "0"))
+    moved = (new.get("spec") or {}).get("template") != (old.get("spec") or {}).get("template")
+    new["metadata"]["annotations"] = {
+        **(new["metadata"].get("annotations") or {}),
+        _GENERATION: str(count + moved),
+    }
+
+
 ON_DECODED: dict[str, Callable[[Call, Json], None]] = {
     "/namespaces": _labelled,
     "/secrets": _secret,
+    "apps/daemonsets": _daemon_set,
     CRDS: _definition,
 }
 ON_CREATE: dict[str, Callable[[Call, Json], None]] = {
     "/namespaces": _new_namespace,
+    "apps/daemonsets": _new_daemon_set,
     CRDS: crd_status.born,
 }
 ON_UPDATE: dict[str, Callable[[Call, Json, Json], None]] = {
     "/namespaces": _changed_namespace,
     "/services": builtins_services.changed,
+    "apps/daemonsets": _changed_daemon_set,
     CRDS: crd_status.changed,
 }

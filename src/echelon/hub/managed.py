@@ -22,12 +22,17 @@ from echelon.hub.world import rfc3339
 Json = dict[str, Any]
 
 _NOTHING: FieldSet = {}
+_RESET: dict[str, FieldSet] = {
+    "apps/deployments": {**RESET_FOR_STATUS, "f:metadata": {"f:labels": {}}},
+    "apiregistration.k8s.io/apiservices": RESET_FOR_CR_STATUS,
+}
+"""What a write to the status puts back, of kinds that put back more than others."""
 
 
 def reset_of(call: Call) -> FieldSet:
     """Return the fields this endpoint puts back to what they were, so that nobody comes to own them."""
     if call.subresource == "status":
-        return RESET_FOR_CR_STATUS if call.kind.custom else RESET_FOR_STATUS
+        return RESET_FOR_CR_STATUS if call.kind.custom else _RESET.get(call.kind.resource, RESET_FOR_STATUS)
     return RESET_STATUS if call.kind.has_status else _NOTHING
 
 

@@ -21,6 +21,7 @@ from typing import Any, ClassVar
 
 import msgspec
 
+from echelon.hub import builtins_go
 from echelon.rules.gojson import format_value
 
 JSON = Any
@@ -79,6 +80,11 @@ class Shape:
         if child.struct:
             return {}
         return child.zero_value if name in self._schema.required else absent
+
+    @property
+    def nothing(self) -> Any:
+        """Return the object of this kind that a new one is compared with: empty, but for what Go always has."""
+        return builtins_go.nothing(self._schema.ref) if self.typed and self._schema.ref else {}
 
     @property
     def zero_value(self) -> JSON:

@@ -208,7 +208,8 @@ def _delete_all(chance: Random, about: About) -> Ask:
     own = f"labelSelector={OWNER}%3D{about.sequence}"
     return Ask(
         "DELETE",
-        about.sample.at + _query(own + chance.choice(["", ",x%3Dy"]), chance.choice(["", "dryRun=All"])),
+        about.sample.at
+        + _query(own + chance.choice(["", ",x%3Dy"]), IN_BACKGROUND, chance.choice(["", "dryRun=All"])),
         {},
     )
 
