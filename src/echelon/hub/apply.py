@@ -94,7 +94,7 @@ def track_update(
     new: Object,
     manager: str,
     schema: Any,
-    now: str,
+    now: str | None,
     api_version: str,
     subresource: str = "",
     operation: str = "Update",

@@ -39,14 +39,24 @@ class GoType:
         for name in [name for name, value in obj.items() if not value and name in self.hidden]:
             del obj[name]
         for name, zero in self.always:
-            value = obj.get(name)
-            if value is None or value == []:
+            if obj.get(name) is None:
                 obj[name] = {} if isinstance(zero, GoType) else zero
         for name, shape, child in self.below:
             value = obj.get(name)
             if value is not None:
                 for each in _structs(value, shape):
                     child.settle(each)
+
+    def forget_empty(self, obj: Json) -> None:
+        """Print empty lists as null: in store they are nothing."""
+        for name, zero in self.always:
+            if zero is None and obj.get(name) == []:
+                obj[name] = None
+        for name, shape, child in self.below:
+            value = obj.get(name)
+            if value:
+                for each in _structs(value, shape):
+                    child.forget_empty(each)
 
 
 def _structs(value: Any, shape: str) -> list[Json]:
@@ -90,6 +100,13 @@ def settle(api_version: str, kind: str, obj: Json) -> None:
     name = go_types().kinds.get(f"{api_version}/{kind}")
     if name is not None:
         _root(name).settle(obj)
+
+
+def forget_empty(api_version: str, kind: str, obj: Json) -> None:
+    """Make an object of a built-in kind what is printed of it once it was stored."""
+    name = go_types().kinds.get(f"{api_version}/{kind}")
+    if name is not None:
+        _root(name).forget_empty(obj)
 
 
 @cache

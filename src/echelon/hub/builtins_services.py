@@ -33,9 +33,9 @@ def decoded(obj: Json) -> None:
 
 
 def born(call: Call, obj: Json) -> None:
-    """Allocate what a new Service needs."""
+    """Allocate what a new Service needs, but for one that a write to its status made."""
     spec = obj.get("spec")
-    if spec.__class__ is dict:
+    if spec.__class__ is dict and not call.subresource:
         allocate(call, spec, obj["metadata"]["uid"])
 
 

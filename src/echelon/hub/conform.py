@@ -35,8 +35,8 @@ MAX_WARNINGS = 20
 """Warning headers on one answer: enough to see the mistake, small enough for header limits."""
 
 
-def shape(call: Call, obj: Json) -> None:
-    """Prune and default an object in place."""
+def shape(call: Call, obj: Json, *, applied: bool = False) -> None:
+    """Prune and default an object in place; of custom resources, an applied null is not the same as nothing."""
     mode = call.option("fieldValidation") or "Warn"
     if mode not in MODES:
         raise bad_request(
@@ -47,13 +47,16 @@ def shape(call: Call, obj: Json) -> None:
     kind, compiled = call.kind, call.kind.schema
     if compiled is not None:
         if kind.definition:
-            if not call.request.body.isascii() or any(word in call.request.body for word in NULLS):
+            if _may_hold_null(call):
                 builtins_nulls.fill(compiled, obj)
             builtins_decode.check(kind, compiled, obj)
             unknown += schema.prune_in_order(compiled, obj)
         else:
             unknown += schema.prune(compiled, obj)
+        kept = schema.refused_nulls(compiled, obj) if applied and kind.custom else []
         schema.apply_defaults(compiled, obj)
+        for holder, name in kept:
+            holder[name] = None
         if kind.definition:
             builtins_go.settle(kind.api_version, kind.kind, obj)
             builtins_computed.decoded(kind, obj)
@@ -62,6 +65,17 @@ def shape(call: Call, obj: Json) -> None:
         found += [f'duplicate field "{path}"' for path in doubled_fields(call.request.body)]
     if found:
         _report(call, mode, found, patched)
+
+
+def _may_hold_null(call: Call) -> bool:
+    body = call.request.body
+    return not body.isascii() or any(word in body for word in NULLS)
+
+
+def forget_empty(call: Call, obj: Json) -> None:
+    """Make an object of a built-in kind what is left of it once stored; who set what was noted before."""
+    if call.kind.definition:
+        builtins_go.forget_empty(call.kind.api_version, call.kind.kind, obj)
 
 
 def _as_patched(call: Call, obj: Json) -> bytes:

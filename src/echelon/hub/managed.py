@@ -40,11 +40,27 @@ def track(call: Call, old: Json | None, new: Json) -> None:
     """Record in `new` which fields this write's manager now owns."""
     kind = call.kind
     manager = manager_name(call.option("fieldManager"), call.request.headers.get("user-agent", ""))
-    now = rfc3339(call.hub.world.now())
+    now: str | None = rfc3339(call.hub.world.now())
+    if call.subresource == "scale":
+        now = None  # such an entry has no time
+        if not _is_counted(call, old or {}):
+            return
     tracked = track_update(
         old, new, manager, kind.schema, now, kind.api_version, call.subresource, reset=reset_of(call)
     )
     new["metadata"] = tracked["metadata"]
+
+
+def _is_counted(call: Call, old: Json) -> bool:
+    """Say whether somebody owns the number of replicas: only then it is noted who scales."""
+    path = (call.kind.scale_paths or {}).get("specReplicasPath", ".spec.replicas")
+    for entry in old["metadata"].get("managedFields") or ():
+        fields: Any = entry.get("fieldsV1") or {}
+        for part in path.strip(".").split("."):
+            fields = fields.get(f"f:{part}") if fields else None
+        if fields is not None:
+            return True
+    return False
 
 
 def track_as(call: Call, new: Json, api_version: str) -> None:

@@ -57,7 +57,7 @@ async def serve_apply(call: Call, applied: Any) -> Response:
 
     def change(live: Json) -> Json:
         result = merged(live)
-        conform.shape(call, result)
+        conform.shape(call, result, applied=True)
         return result
 
     return await change_object(call, change, "Apply")

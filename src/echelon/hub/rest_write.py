@@ -53,21 +53,22 @@ async def create_object(call: Call, obj: Json, operation: str = "Update", dry_re
     """Create an object that was already decoded; one that is not kept shows `dry_revision`."""
     kind, world = call.kind, call.hub.world
     dry = call.dry_run()
-    conform.shape(call, obj)
+    conform.shape(call, obj, applied=operation == "Apply")
     kind_rules.on_decoded(call, obj)
     generated = bool(obj["metadata"].get("generateName")) and not obj["metadata"].get("name")
     obj["metadata"] = metadata.born(kind, obj["metadata"], call.namespace, world)
     count = generation.first(kind)
     if count:
         obj["metadata"]["generation"] = count
-    if kind.has_status and kind.resource not in kind_rules.KEEP_STATUS_ON_CREATE:
-        obj.pop("status", None)
     call.name = obj["metadata"]["name"]
     if kind.ending:
         why = "create not allowed while custom resource definition is terminating"
         raise forbidden(kind.group, kind.plural, call.name, why)
     if operation != "Apply":
         managed.track(call, None, obj)
+    if kind.has_status and kind.resource not in kind_rules.KEEP_STATUS_ON_CREATE:
+        obj.pop("status", None)
+    conform.forget_empty(call, obj)
     kind_rules.on_create(call, obj)
     quiet = call.hub.admission.quiet(call)
     if not quiet:
@@ -103,9 +104,9 @@ async def update(call: Call) -> Response:
     expect_name(call, given)
     conform.shape(call, obj)
     entry = call.table.head(call.key)
-    expect_uid(call, obj["metadata"], call.kind.read(entry.body)["metadata"] if entry is not None else {})
     if entry is None:
         return await _create_by_update(call, obj)
+    expect_uid(call, obj["metadata"], call.kind.read(entry.body)["metadata"])
     if obj["metadata"].get("resourceVersion") in (None, "", "0") and (
         call.kind.custom or call.kind.resource in kind_rules.NEED_REVISION
     ):
@@ -135,7 +136,7 @@ async def _create_by_update(call: Call, obj: Json) -> Response:
     if call.kind.resource not in kind_rules.CREATE_ON_UPDATE:
         raise not_found(call.kind.group, call.kind.plural, call.name)
     meta = obj["metadata"]
-    meta.pop("uid", None)
+    expect_uid(call, meta, {})
     revision = meta.pop("resourceVersion", "")
     expect_revision(revision)
     return await create_object(call, obj, dry_revision=revision)
@@ -169,6 +170,7 @@ async def change_entry(call: Call, change: Change, operation: str = "Update") ->
             new["metadata"] = dict(new["metadata"])
             managed.track(call, old, new)
         new = prepare_update(call, old, new)
+        conform.forget_empty(call, new)
         quiet = call.hub.admission.quiet(call)
         if not quiet:
             await call.hub.admission.mutate(call, new, old)

@@ -96,7 +96,7 @@ class Shape:
         schema = self._schema
         wanted = schema.type
         if wanted is None:
-            if schema.int_or_string and type(value) in (dict, list):
+            if self.typed and schema.int_or_string and type(value) in (dict, list):
                 return f"expected any scalar, got &{{{format_value(value)}}}"
             return None
         if schema.ref == _QUANTITY:
@@ -160,7 +160,11 @@ class Shape:
     def key_default(self, key: str) -> JSON:
         """Return the default of a key field of this item, or None."""
         child = self.named.get(key)
-        return child.default if child is not None and child.has_default else None
+        if child is None:
+            return None
+        if self.typed and key in self._schema.required:
+            return self.field(key).zero_value  # Go has it always
+        return child.default if child.has_default else None
 
 
 class _NoSchema:
