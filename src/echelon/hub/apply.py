@@ -137,7 +137,8 @@ def apply(
         _expect_typed(live, applied, shape)
     managers = decode((live or {}).get("metadata", {}).get("managedFields") or [])
     if live is not None and not managers.entries:
-        before_first_apply(managers, compare(shape.nothing, live, shape)[0], api_version, subresource, now)
+        there, _ = _without_reset(compare(shape.nothing, live, shape)[0], {}, _reset_of(subresource, reset))
+        before_first_apply(managers, there, api_version, subresource, now)
     attempt = _Attempt(live or {}, applied, shape, _reset_of(subresource, reset))
     me = Entry.of(manager, "Apply", api_version, subresource)
     try:

@@ -64,8 +64,13 @@ def containers_of(spec: Json) -> Iterator[Json]:
                 yield container
 
 
-_IMAGE = re.compile(r"[^\s]*")
-"""What no image is called like is never pulled always."""
+_PART = r"[a-z0-9]+(?:(?:\.|_|__|-+)[a-z0-9]+)*"
+_IMAGE = re.compile(
+    r"(?:(?=[^/]*[.:A-Z]|localhost/)[A-Za-z0-9.-]+(?::[0-9]+)?/)?"
+    rf"{_PART}(?:/{_PART})*(?::\w[\w.-]{{0,127}})?(?:@[A-Za-z][A-Za-z0-9+._-]*:[0-9a-fA-F]{{32,}})?",
+    re.ASCII,
+)
+"""What an image may be called; anything else is never pulled always."""
 
 
 def pull_policy(image: str) -> str:

@@ -3,7 +3,8 @@
 What it decides: the first value that does not fit its field's type, worded as Go's
 JSON decoder words it.
 
-What it must never do: look at objects that fit; `schema_ok` has said yes or no first.
+What it must never do: look at objects that fit; `schema_ok` has said yes or no first. Nor change others than those with
+bytes that came as a list of numbers.
 """
 
 from __future__ import annotations
@@ -43,9 +44,12 @@ def unreadable(kind: Kind, problem: str) -> StatusError:
 
 def check(kind: Kind, schema: Schema, obj: Json) -> None:
     """Refuse an object that Go could not decode."""
-    found = problem(schema, obj, kind.kind)
+    if is_ok(schema, obj):
+        return
+    found = _object(schema, obj, "", kind.kind)
     if found:
         raise unreadable(kind, found)
+    read_bytes(schema, obj)
 
 
 def problem(schema: Schema, obj: Json, name: str) -> str:
@@ -58,7 +62,7 @@ def _value(schema: Schema, value: JSON, path: str, struct: str) -> str:
         return ""
     if schema.int_or_string:
         return _either(schema, value, path, struct)
-    if schema.type is None:
+    if schema.type is None or (schema.format == "byte" and _is_bytes(value)):
         return ""
     if type(value) not in _PYTHON[schema.type]:
         return _wrong(_NAMES[type(value)], schema, path, struct)
@@ -83,6 +87,27 @@ def _value(schema: Schema, value: JSON, path: str, struct: str) -> str:
         except CelError as error:
             return str(error)
     return ""
+
+
+def _is_bytes(value: JSON) -> bool:
+    """Say whether a value is bytes as a list of numbers, which Go reads too; null is zero."""
+    return type(value) is list and all(
+        item is None or (type(item) is int and 0 <= item <= 255) for item in value
+    )
+
+
+def read_bytes(schema: Schema, value: JSON) -> JSON:
+    """Return a value with bytes that came as lists of numbers written as everywhere else."""
+    if schema.format == "byte" and _is_bytes(value):
+        return base64.b64encode(bytes(item or 0 for item in value)).decode()
+    if type(value) is dict:
+        for key, item in value.items():
+            child = schema.properties.get(key, schema.additional)
+            if type(item) in (dict, list) and isinstance(child, Schema):
+                value[key] = read_bytes(child, item)
+    elif type(value) is list and schema.items is not None:
+        value[:] = [read_bytes(schema.items, item) for item in value]
+    return value
 
 
 def _base64(text: str) -> str:

@@ -58,7 +58,10 @@ def changed(call: Call, new: Json, old: Json) -> None:
         for port in spec.get("ports") or ():
             if port.get("nodePort") == before.get(_port_key(port)):
                 port.pop("nodePort", None)
-    allocate(call, spec, new["metadata"]["uid"])
+    if (
+        was.get("clusterIP") or was.get("type") == "ExternalName"
+    ):  # one made by its status has none, and gets none
+        allocate(call, spec, new["metadata"]["uid"])
 
 
 def _still(spec: Json, field: str) -> bool:

@@ -14,6 +14,7 @@ import msgspec
 from echelon.hub import (
     builtins_computed,
     builtins_decode,
+    builtins_defaults,
     builtins_go,
     builtins_nulls,
     builtins_rules,
@@ -47,9 +48,9 @@ def shape(call: Call, obj: Json, *, applied: bool = False) -> None:
     kind, compiled = call.kind, call.kind.schema
     if compiled is not None:
         if kind.definition:
+            builtins_decode.check(kind, compiled, obj)
             if _may_hold_null(call):
                 builtins_nulls.fill(compiled, obj)
-            builtins_decode.check(kind, compiled, obj)
             unknown += schema.prune_in_order(compiled, obj)
         else:
             unknown += schema.prune(compiled, obj)
@@ -60,6 +61,8 @@ def shape(call: Call, obj: Json, *, applied: bool = False) -> None:
         if kind.definition:
             builtins_go.settle(kind.api_version, kind.kind, obj)
             builtins_computed.decoded(kind, obj)
+    if mode == "Strict" and kind.custom and compiled is not None:
+        unknown += schema.buried(compiled, obj)
     found = [f'unknown field "{path}"' for path in unknown]
     if mode != "Ignore" and call.verb in {"create", "update"} and call.request.body[:1] == b"{":
         found += [f'duplicate field "{path}"' for path in doubled_fields(call.request.body)]
@@ -72,10 +75,11 @@ def _may_hold_null(call: Call) -> bool:
     return not body.isascii() or any(word in body for word in NULLS)
 
 
-def forget_empty(call: Call, obj: Json) -> None:
-    """Make an object of a built-in kind what is left of it once stored; who set what was noted before."""
+def settle(call: Call, obj: Json) -> None:
+    """Write an object of a built-in kind as it is stored; who set what was noted as it was sent."""
     if call.kind.definition:
         builtins_go.forget_empty(call.kind.api_version, call.kind.kind, obj)
+        builtins_defaults.canonical_amounts(call.kind.definition, obj)
 
 
 def _as_patched(call: Call, obj: Json) -> bytes:

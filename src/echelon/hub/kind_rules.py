@@ -33,7 +33,13 @@ CREATE_ON_UPDATE = frozenset(
 )
 """Resources that PUT creates when they are absent."""
 
-NEED_REVISION = frozenset({"coordination.k8s.io/leases", "apiextensions.k8s.io/customresourcedefinitions"})
+NEED_REVISION = frozenset(
+    {
+        "coordination.k8s.io/leases",
+        "apiextensions.k8s.io/customresourcedefinitions",
+        "policy/poddisruptionbudgets",
+    }
+)
 """Built-in resources that are never replaced without saying which revision was read."""
 
 

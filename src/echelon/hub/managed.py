@@ -40,23 +40,44 @@ def track(call: Call, old: Json | None, new: Json) -> None:
     """Record in `new` which fields this write's manager now owns."""
     kind = call.kind
     manager = manager_name(call.option("fieldManager"), call.request.headers.get("user-agent", ""))
-    now: str | None = rfc3339(call.hub.world.now())
+    now = rfc3339(call.hub.world.now())
     if call.subresource == "scale":
-        now = None  # such an entry has no time
-        if not _is_counted(call, old or {}):
-            return
+        assert old is not None
+        if _is_counted(call, old):
+            was, now_is = _without_zero(call, old), _without_zero(call, new)
+            tracked = track_update(
+                was, now_is, manager, kind.schema, None, kind.api_version, "scale", reset={}
+            )
+            new["metadata"] = tracked["metadata"]
+        return
     tracked = track_update(
         old, new, manager, kind.schema, now, kind.api_version, call.subresource, reset=reset_of(call)
     )
     new["metadata"] = tracked["metadata"]
 
 
-def _is_counted(call: Call, old: Json) -> bool:
-    """Say whether somebody owns the number of replicas: only then it is noted who scales."""
+def _replicas(call: Call) -> list[str]:
     path = (call.kind.scale_paths or {}).get("specReplicasPath", ".spec.replicas")
+    return path.strip(".").split(".")
+
+
+def _without_zero(call: Call, obj: Json) -> Json:
+    """Return an object as its Scale tells of it: a count of zero is not there."""
+    made = holder = dict(obj)
+    *way, last = _replicas(call)
+    for part in way:
+        holder[part] = dict(holder.get(part) or {})
+        holder = holder[part]
+    if not holder.get(last):
+        holder.pop(last, None)
+    return made
+
+
+def _is_counted(call: Call, old: Json) -> bool:
+    """Say whether somebody owns the number of replicas: only then it is noted who scales, without the time."""
     for entry in old["metadata"].get("managedFields") or ():
         fields: Any = entry.get("fieldsV1") or {}
-        for part in path.strip(".").split("."):
+        for part in _replicas(call):
             fields = fields.get(f"f:{part}") if fields else None
         if fields is not None:
             return True

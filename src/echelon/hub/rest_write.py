@@ -68,7 +68,7 @@ async def create_object(call: Call, obj: Json, operation: str = "Update", dry_re
         managed.track(call, None, obj)
     if kind.has_status and kind.resource not in kind_rules.KEEP_STATUS_ON_CREATE:
         obj.pop("status", None)
-    conform.forget_empty(call, obj)
+    conform.settle(call, obj)
     kind_rules.on_create(call, obj)
     quiet = call.hub.admission.quiet(call)
     if not quiet:
@@ -170,7 +170,7 @@ async def change_entry(call: Call, change: Change, operation: str = "Update") ->
             new["metadata"] = dict(new["metadata"])
             managed.track(call, old, new)
         new = prepare_update(call, old, new)
-        conform.forget_empty(call, new)
+        conform.settle(call, new)
         quiet = call.hub.admission.quiet(call)
         if not quiet:
             await call.hub.admission.mutate(call, new, old)

@@ -21,7 +21,15 @@ from echelon.hub.gotext import bad_value, number, quote
 from echelon.hub.gotext import json_text as go_json
 from echelon.hub.schema_formats import string_format
 from echelon.hub.schema_node import JSON, MISSING, Schema
-from echelon.hub.schema_ok import allowed_types, effective_format, fits_type, frozen, is_integral, is_multiple
+from echelon.hub.schema_ok import (
+    allowed_types,
+    effective_format,
+    fits_type,
+    frozen,
+    is_integral,
+    is_lax,
+    is_multiple,
+)
 
 NO_FIELD = "<nil>"
 """How kube-apiserver prints the path of a cause that has none."""
@@ -137,6 +145,7 @@ def _check_type(schema: Schema, value: JSON, place: _Place, found: Found) -> int
         or (kind == "integer" and "number" in types)
         or (kind == "number" and "integer" in types and is_integral(value))
         or (kind == "null" and schema.nullable)
+        or (kind == "array" and is_lax(schema))
     )
     if allowed:
         return 1 if value is None else 2

@@ -96,8 +96,6 @@ class Shape:
         schema = self._schema
         wanted = schema.type
         if wanted is None:
-            if self.typed and schema.int_or_string and type(value) in (dict, list):
-                return f"expected any scalar, got &{{{format_value(value)}}}"
             return None
         if schema.ref == _QUANTITY:
             return None
@@ -265,14 +263,14 @@ def _go_syntax(value: JSON) -> str:
 
 
 _TEXT = _node()
-_TEXTS = _node(additional=_TEXT)
+_TEXTS = _node(type="object", additional=_node(type="string"))
 _OBJECT_META = _node(
     properties={
         "annotations": _TEXTS,
         "creationTimestamp": _TEXT,
         "deletionGracePeriodSeconds": _TEXT,
         "deletionTimestamp": _TEXT,
-        "finalizers": _node(items=_TEXT, list_type="set"),
+        "finalizers": _node(type="array", items=_node(type="string"), list_type="set"),
         "generateName": _TEXT,
         "generation": _TEXT,
         "labels": _TEXTS,
@@ -280,6 +278,7 @@ _OBJECT_META = _node(
         "name": _TEXT,
         "namespace": _TEXT,
         "ownerReferences": _node(
+            type="array",
             list_type="map",
             list_map_keys=("uid",),
             items=_node(

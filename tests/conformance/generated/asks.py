@@ -42,7 +42,7 @@ VALUES: list[Any] = [
     ["a", "a"],
 ]
 IDENTITY = {("apiVersion",), ("kind",), ("metadata",), ("metadata", "name"), ("metadata", "labels", OWNER)}
-IN_BACKGROUND = "propagationPolicy=Background"
+IN_BACKGROUND = {"propagationPolicy": "Background"}
 """Of every deletion: the other ways need a controller, which would also touch what is compared."""
 OPTIONS = [
     "",
@@ -182,8 +182,8 @@ def _delete(chance: Random, about: About) -> Ask:
         {"uid": "0"},
     ]
     chosen = chance.choice(conditions)
-    body: Json = {"preconditions": chosen} if chosen else {}
-    return Ask("DELETE", about.path + _query(IN_BACKGROUND, chance.choice(["", "", "", "dryRun=All"])), body)
+    body: Json = {**IN_BACKGROUND, "preconditions": chosen} if chosen else IN_BACKGROUND
+    return Ask("DELETE", about.path + _query(chance.choice(["", "", "", "dryRun=All"])), body)
 
 
 def _get(_chance: Random, about: About) -> Ask:
@@ -192,25 +192,26 @@ def _get(_chance: Random, about: About) -> Ask:
 
 def _list(chance: Random, about: About) -> Ask:
     own = f"labelSelector={OWNER}%3D{about.sequence}"
-    return Ask("GET", about.sample.at + _query(chance.choice([
+    queries = [
         own,
         f"{own},x%3Dy",
         f"{own},x!%3Dy",
-        f"{own}&limit=1",
         f"{own}&fieldSelector=metadata.name%3D{about.name}",
         f"{own}&fieldSelector=metadata.name!%3D{about.name}",
         f"{own}&fieldSelector=spec.mode%3Dfast",
         f"{own}&fieldSelector=type%3DOpaque",
-    ])))  # fmt: skip
+    ]
+    if "/namespaces/" in about.sample.at:  # elsewhere what others have decides whether there is more
+        queries.append(f"{own}&limit=1")
+    return Ask("GET", about.sample.at + _query(chance.choice(queries)))
 
 
 def _delete_all(chance: Random, about: About) -> Ask:
     own = f"labelSelector={OWNER}%3D{about.sequence}"
     return Ask(
         "DELETE",
-        about.sample.at
-        + _query(own + chance.choice(["", ",x%3Dy"]), IN_BACKGROUND, chance.choice(["", "dryRun=All"])),
-        {},
+        about.sample.at + _query(own + chance.choice(["", ",x%3Dy"]), chance.choice(["", "dryRun=All"])),
+        IN_BACKGROUND,
     )
 
 

@@ -10,7 +10,7 @@ from random import Random
 from typing import Any
 
 from tests.conformance.compare import differences
-from tests.conformance.generated.asks import MEDIA, REVISION, UID, Ask, ask
+from tests.conformance.generated.asks import IN_BACKGROUND, MEDIA, REVISION, UID, Ask, ask
 from tests.conformance.generated.samples import Sample, pick
 from tests.conformance.generated.servers import NO_ANSWER, Server
 from tests.conformance.normal import Normaliser
@@ -90,8 +90,8 @@ class _Side:
         if code != 201:
             raise RuntimeError(f"{sample.plural}: the sample is not legal: {document}")
         for name in (sequence, f"{sequence}-b", f"{sequence}-end"):
-            path = f"{sample.at}/{name}?propagationPolicy=Background"
-            _, document = self.server.ask("DELETE", path, {"gracePeriodSeconds": 0})
+            path = f"{sample.at}/{name}"
+            _, document = self.server.ask("DELETE", path, {"gracePeriodSeconds": 0, **IN_BACKGROUND})
             if (document.get("metadata") or {}).get("finalizers"):
                 self.server.ask("PATCH", path, {"metadata": {"finalizers": None}}, MEDIA["merge"])
 
