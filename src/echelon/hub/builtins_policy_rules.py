@@ -167,7 +167,7 @@ def _reference(found: Found, target: Json, path: str) -> None:
     version = target.get("apiVersion") or ""
     if version.count("/") > 1:
         found.invalid(f"{path}.apiVersion", version, f"unexpected GroupVersion string: {version}")
-    elif version and "/" not in version and target.get("kind") != "ReplicationController":
+    elif "/" not in version and target.get("kind") != "ReplicationController":
         found.invalid(f"{path}.apiVersion", version, "apiVersion must specify API group")
 
 

@@ -58,10 +58,11 @@ def changed(call: Call, new: Json, old: Json) -> None:
         for port in spec.get("ports") or ():
             if port.get("nodePort") == before.get(_port_key(port)):
                 port.pop("nodePort", None)
-    if (
-        was.get("clusterIP") or was.get("type") == "ExternalName"
-    ):  # one made by its status has none, and gets none
+    if was.get("clusterIP") or was.get("type") == "ExternalName":
         allocate(call, spec, new["metadata"]["uid"])
+    else:  # one that a write to its status made has no address, and gets none
+        spec.setdefault("ipFamilies", ["IPv4"])
+        spec.setdefault("ipFamilyPolicy", "SingleStack")
 
 
 def _still(spec: Json, field: str) -> bool:

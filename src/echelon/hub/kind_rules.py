@@ -13,6 +13,7 @@ from typing import Any
 from echelon.hub import builtins_computed, builtins_services, crd_status, pod_warnings
 from echelon.hub.call import Call
 from echelon.hub.cluster import CRDS
+from echelon.hub.kinds import Kind
 from echelon.hub.status import StatusError, not_found
 
 Json = dict[str, Any]
@@ -66,6 +67,14 @@ def on_update(call: Call, new: Json, old: Json) -> None:
     rule = ON_UPDATE.get(call.kind.resource)
     if rule is not None:
         rule(call, new, old)
+
+
+def on_status(kind: Kind, new: Json, old: Json) -> None:
+    """Put right what a write to the status cannot change."""
+    if kind.resource == "apps/daemonsets":
+        annotations = new["metadata"].get("annotations") or {}
+        kept = (old["metadata"].get("annotations") or {}).get(_GENERATION, "0")
+        new["metadata"]["annotations"] = {**annotations, _GENERATION: kept}
 
 
 def namespace_allows(call: Call) -> None:

@@ -75,8 +75,8 @@ def json_patch(doc: JSON, ops: JSON) -> JSON:
         patched = apply_operations(doc, ops)
     except PatchRejected as error:
         raise StatusError(422, "Invalid", NOT_APPLICABLE, {}) from error
-    # What was copied is in two places, and the object will be completed in place.
-    return copy_json(patched) if any(op.get("op") == "copy" for op in ops) else patched
+    # What was copied or moved is in two places, here or in the old object, and what comes out is completed in place.
+    return copy_json(patched) if any(op.get("op") in ("copy", "move") for op in ops) else patched
 
 
 def go_kind(value: JSON) -> str:

@@ -278,6 +278,7 @@ def _status_of(kind: Kind, old: Json, new: Json) -> Json:
             if new["metadata"].get(name):
                 meta[name] = new["metadata"][name]
     made["metadata"] = meta
+    kind_rules.on_status(kind, made, old)
     return made
 
 

@@ -90,8 +90,6 @@ def _make(schema: Schema) -> Check:
         by_kind[int] = by_kind[float] = number_check(schema)
     if types is None or "array" in types:
         by_kind[list] = _list_check(schema)
-    elif is_lax(schema):
-        by_kind[list] = _always
     if types is None or "object" in types:
         by_kind[dict] = _object_check(schema)
     if types is None or schema.nullable:
@@ -113,11 +111,6 @@ def allowed_types(schema: Schema) -> tuple[str, ...] | None:
     if schema.int_or_string:
         return ("integer", "string")
     return (schema.type,) if schema.type else None
-
-
-def is_lax(schema: Schema) -> bool:
-    """Tell whether lists pass for texts: kube-apiserver does not mind where the text has a format that it knows."""
-    return schema.type == "string" and bool(effective_format(schema))
 
 
 def _always(_: JSON) -> bool:

@@ -27,7 +27,6 @@ from echelon.hub.schema_ok import (
     fits_type,
     frozen,
     is_integral,
-    is_lax,
     is_multiple,
 )
 
@@ -145,7 +144,6 @@ def _check_type(schema: Schema, value: JSON, place: _Place, found: Found) -> int
         or (kind == "integer" and "number" in types)
         or (kind == "number" and "integer" in types and is_integral(value))
         or (kind == "null" and schema.nullable)
-        or (kind == "array" and is_lax(schema))
     )
     if allowed:
         return 1 if value is None else 2

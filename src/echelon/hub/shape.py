@@ -96,8 +96,8 @@ class Shape:
         schema = self._schema
         wanted = schema.type
         if wanted is None:
-            return None
-        if schema.ref == _QUANTITY:
+            if schema.ref == _QUANTITY and type(value) in (dict, list):
+                return f"expected any scalar, got &{{{format_value(value)}}}"
             return None
         return _MISFITS[wanted](value, schema.format) if wanted in _MISFITS else None
 

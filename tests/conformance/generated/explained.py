@@ -26,6 +26,8 @@ class Explanation:
     """Patterns, one of which fits each field that the real server refused, with `*` for the places in lists."""
     says: str = ""
     """Words of the real server's refusal."""
+    hub_says: str = ""
+    """Words of the hub's."""
 
     def fits(self, found: Difference) -> bool:
         """Say whether this explains a difference."""
@@ -36,6 +38,7 @@ class Explanation:
             and found.hub[0] in self.hub
             and (not self.kinds or found.sample.plural in self.kinds)
             and self.says in str(document.get("message", ""))
+            and self.hub_says in str(found.hub[1].get("message", ""))
             and (
                 not self.fields
                 or (bool(causes) and all(self._names(cause.get("field", "")) for cause in causes))
@@ -56,6 +59,7 @@ def load() -> list[Explanation]:
             tuple(row.get("kinds", ())),
             tuple(row.get("fields", ())),
             row.get("says", ""),
+            row.get("hubSays", ""),
         )
         for row in yaml.safe_load(FILE.read_text()) or ()
     ]
