@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from typing import Any
 
+from echelon.hub import metadata
 from echelon.hub.builtins_pod_rules import Found, Rule
 
 Json = dict[str, Any]
@@ -70,7 +71,12 @@ def _binding(kinds: tuple[str, ...]) -> Rule:
             kind = subject.get("kind", "")
             if kind not in _SUBJECTS:
                 found.unsupported(f"{path}.kind", kind, list(_SUBJECTS))
-            elif kind == "ServiceAccount" and not subject.get("namespace") and len(kinds) == 1:
+            elif kind != "ServiceAccount" and subject.get("apiGroup", _RBAC) != _RBAC:
+                found.unsupported(f"{path}.apiGroup", subject["apiGroup"], [_RBAC])
+            elif kind == "ServiceAccount" and subject.get("name"):
+                for text in metadata.subdomain_problems(subject["name"]):
+                    found.invalid(f"{path}.name", subject["name"], text)
+            if kind == "ServiceAccount" and not subject.get("namespace") and len(kinds) == 1:
                 found.required(f"{path}.namespace")
         if old is not None and ref != old.get("roleRef"):
             go = {name[0].upper() + name[1:]: ref.get(name, "") for name in ("apiGroup", "kind", "name")}

@@ -10,7 +10,13 @@ from __future__ import annotations
 
 from typing import Any
 
-from echelon.hub import builtins_access_rules, builtins_core_rules, builtins_workload_rules
+from echelon.hub import (
+    builtins_access_rules,
+    builtins_core_rules,
+    builtins_network_rules,
+    builtins_policy_rules,
+    builtins_workload_rules,
+)
 from echelon.hub.builtins_pod_rules import Found, Rule
 from echelon.hub.crd_rules import definition
 from echelon.hub.kinds import Kind
@@ -49,6 +55,8 @@ RULES: dict[str, Rule] = {
     **builtins_workload_rules.RULES,
     **builtins_core_rules.RULES,
     **builtins_access_rules.RULES,
+    **builtins_network_rules.RULES,
+    **builtins_policy_rules.RULES,
     "apiextensions.k8s.io/customresourcedefinitions": definition,
 }
 

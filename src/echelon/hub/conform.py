@@ -11,7 +11,16 @@ from typing import Any
 
 import msgspec
 
-from echelon.hub import builtins_computed, builtins_decode, builtins_nulls, builtins_rules, metadata, schema
+from echelon.hub import (
+    builtins_computed,
+    builtins_decode,
+    builtins_defaults,
+    builtins_go,
+    builtins_nulls,
+    builtins_rules,
+    metadata,
+    schema,
+)
 from echelon.hub.call import Call
 from echelon.hub.duplicates import doubled_fields
 from echelon.hub.gotext import go_text, quote
@@ -27,8 +36,8 @@ MAX_WARNINGS = 20
 """Warning headers on one answer: enough to see the mistake, small enough for header limits."""
 
 
-def shape(call: Call, obj: Json) -> None:
-    """Prune and default an object in place."""
+def shape(call: Call, obj: Json, *, applied: bool = False) -> None:
+    """Prune and default an object in place; of custom resources, an applied null is not the same as nothing."""
     mode = call.option("fieldValidation") or "Warn"
     if mode not in MODES:
         raise bad_request(
@@ -39,20 +48,38 @@ def shape(call: Call, obj: Json) -> None:
     kind, compiled = call.kind, call.kind.schema
     if compiled is not None:
         if kind.definition:
-            if not call.request.body.isascii() or any(word in call.request.body for word in NULLS):
-                builtins_nulls.fill(compiled, obj)
             builtins_decode.check(kind, compiled, obj)
+            if _may_hold_null(call):
+                builtins_nulls.fill(compiled, obj)
             unknown += schema.prune_in_order(compiled, obj)
         else:
             unknown += schema.prune(compiled, obj)
+        kept = schema.refused_nulls(compiled, obj) if applied and kind.custom else []
         schema.apply_defaults(compiled, obj)
+        for holder, name in kept:
+            holder[name] = None
         if kind.definition:
+            builtins_go.settle(kind.api_version, kind.kind, obj)
             builtins_computed.decoded(kind, obj)
+    if mode == "Strict" and kind.custom and compiled is not None:
+        unknown += schema.buried(compiled, obj)
     found = [f'unknown field "{path}"' for path in unknown]
     if mode != "Ignore" and call.verb in {"create", "update"} and call.request.body[:1] == b"{":
         found += [f'duplicate field "{path}"' for path in doubled_fields(call.request.body)]
     if found:
         _report(call, mode, found, patched)
+
+
+def _may_hold_null(call: Call) -> bool:
+    body = call.request.body
+    return not body.isascii() or any(word in body for word in NULLS)
+
+
+def settle(call: Call, obj: Json) -> None:
+    """Write an object of a built-in kind as it is stored; who set what was noted as it was sent."""
+    if call.kind.definition:
+        builtins_go.forget_empty(call.kind.api_version, call.kind.kind, obj)
+        builtins_defaults.canonical_amounts(call.kind.definition, obj)
 
 
 def _as_patched(call: Call, obj: Json) -> bytes:
@@ -85,7 +112,7 @@ def problems(call: Call, obj: Json, old: Json | None) -> list[dict[str, str]]:
     if compiled is None:
         return causes
     if kind.definition:
-        if call.subresource != "status":
+        if call.subresource != "status" or old is None:
             causes += builtins_rules.problems(kind, compiled, obj, old)
         return causes
     if call.subresource == "status" and old is not None:

@@ -107,7 +107,7 @@ class Managers:
             if left is not state.fields:
                 self._set(key, left, state.time, state.api_version)
 
-    def take(self, entry: Entry, touched: FieldSet, now: str) -> None:
+    def take(self, entry: Entry, touched: FieldSet, now: str | None) -> None:
         """Add fields to what an updater owns and note the time."""
         self._set(entry[:4], fieldset.union(self.fields_of(entry), touched), now, entry.written_version)
 

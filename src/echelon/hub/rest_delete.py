@@ -205,4 +205,6 @@ async def delete_collection(call: Call) -> Response:
             last = max(last, remove(call, now, old, options)[0].rev)
     await call.hub.store.durable(last)
     meta = {"resourceVersion": str(call.hub.store.committed)}
+    if call.kind.custom:
+        meta["continue"] = ""
     return Response(200, pieces(call, entries, meta))

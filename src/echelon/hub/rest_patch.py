@@ -87,12 +87,12 @@ def _shaped(call: Call, result: Any, strategic: Any = None) -> Json:
     patched: Json = dict(result)  # what is checked and completed below must not be the stored object
     if call.kind.custom:
         _expect_custom(call, patched)
-    text = None if call.kind.custom else dict(patched)
+    text = dict(patched)
     try:
         expect_kind(call, patched)
         conform.shape(call, patched)
     except StatusError as error:
-        if text is None or error.code != 400:
+        if error.code != 400:
             raise
         raise _undecodable(text, strategic, error.message) from None
     return patched

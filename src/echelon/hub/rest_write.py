@@ -49,25 +49,26 @@ async def create(call: Call) -> Response:
     return await create_object(call, obj)
 
 
-async def create_object(call: Call, obj: Json, operation: str = "Update") -> Response:
-    """Create an object that was already decoded."""
+async def create_object(call: Call, obj: Json, operation: str = "Update", dry_revision: str = "") -> Response:
+    """Create an object that was already decoded; one that is not kept shows `dry_revision`."""
     kind, world = call.kind, call.hub.world
     dry = call.dry_run()
-    conform.shape(call, obj)
+    conform.shape(call, obj, applied=operation == "Apply")
     kind_rules.on_decoded(call, obj)
     generated = bool(obj["metadata"].get("generateName")) and not obj["metadata"].get("name")
     obj["metadata"] = metadata.born(kind, obj["metadata"], call.namespace, world)
     count = generation.first(kind)
     if count:
         obj["metadata"]["generation"] = count
-    if kind.has_status and kind.resource not in kind_rules.KEEP_STATUS_ON_CREATE:
-        obj.pop("status", None)
     call.name = obj["metadata"]["name"]
     if kind.ending:
         why = "create not allowed while custom resource definition is terminating"
         raise forbidden(kind.group, kind.plural, call.name, why)
     if operation != "Apply":
         managed.track(call, None, obj)
+    if kind.has_status and kind.resource not in kind_rules.KEEP_STATUS_ON_CREATE:
+        obj.pop("status", None)
+    conform.settle(call, obj)
     kind_rules.on_create(call, obj)
     quiet = call.hub.admission.quiet(call)
     if not quiet:
@@ -84,7 +85,9 @@ async def create_object(call: Call, obj: Json, operation: str = "Update") -> Res
         say = generated_name_taken if generated else already_exists
         raise say(kind.group, kind.plural, call.name, ending=taken.ending)
     if dry:
-        del obj["metadata"]["resourceVersion"]
+        obj["metadata"]["resourceVersion"] = dry_revision
+        if not dry_revision:
+            del obj["metadata"]["resourceVersion"]
         return render_object(call, kind.write(obj), 201)
     entry = write(call, obj, None)
     await call.hub.store.durable(entry.rev)
@@ -102,13 +105,9 @@ async def update(call: Call) -> Response:
     conform.shape(call, obj)
     entry = call.table.head(call.key)
     if entry is None:
-        if call.subresource or call.kind.resource not in kind_rules.CREATE_ON_UPDATE:
-            raise not_found(call.kind.group, call.kind.plural, call.name)
-        obj["metadata"].setdefault("name", call.name)
-        obj["metadata"].pop("resourceVersion", None)
-        obj["metadata"].pop("uid", None)
-        return await create_object(call, obj)
-    if not obj["metadata"].get("resourceVersion") and (
+        return await _create_by_update(call, obj)
+    expect_uid(call, obj["metadata"], call.kind.read(entry.body)["metadata"])
+    if obj["metadata"].get("resourceVersion") in (None, "", "0") and (
         call.kind.custom or call.kind.resource in kind_rules.NEED_REVISION
     ):
         raise invalid(
@@ -124,6 +123,29 @@ async def update(call: Call) -> Response:
             ],
         )
     return await change_object(call, lambda _old: obj)
+
+
+def expect_uid(call: Call, given: Json, found: Json) -> None:
+    """Refuse to put an object in the place of another, or of none, than the client means."""
+    if given.get("uid") and given["uid"] != found.get("uid"):
+        raise other_object(call, given["uid"], found.get("uid", ""))
+
+
+async def _create_by_update(call: Call, obj: Json) -> Response:
+    """Create what a PUT did not find, of kinds that allow it."""
+    if call.kind.resource not in kind_rules.CREATE_ON_UPDATE:
+        raise not_found(call.kind.group, call.kind.plural, call.name)
+    meta = obj["metadata"]
+    expect_uid(call, meta, {})
+    revision = meta.pop("resourceVersion", "")
+    expect_revision(revision)
+    return await create_object(call, obj, dry_revision=revision)
+
+
+def expect_revision(given: str) -> None:
+    """Refuse a revision that is no number."""
+    if given and not given.isdecimal():
+        raise bad_request(f"strconv.ParseUint: parsing {quote(given)}: invalid syntax")
 
 
 async def change_object(call: Call, change: Change, operation: str = "Update") -> Response:
@@ -148,6 +170,7 @@ async def change_entry(call: Call, change: Change, operation: str = "Update") ->
             new["metadata"] = dict(new["metadata"])
             managed.track(call, old, new)
         new = prepare_update(call, old, new)
+        conform.settle(call, new)
         quiet = call.hub.admission.quiet(call)
         if not quiet:
             await call.hub.admission.mutate(call, new, old)
@@ -177,12 +200,11 @@ def expect_same(call: Call, new: Json, old: Json) -> None:
     if kind.namespaced and meta.get("namespace") and meta["namespace"] != call.namespace:
         raise bad_request(OTHER_NAMESPACE)
     given = meta.get("resourceVersion")
+    if call.verb == "update":
+        expect_uid(call, meta, old["metadata"])
     if given and given != old["metadata"]["resourceVersion"]:
-        if not given.isdecimal():
-            raise bad_request(f"strconv.ParseUint: parsing {quote(given)}: invalid syntax")
+        expect_revision(given)
         raise conflict(kind.group, kind.plural, call.name)
-    if call.verb == "update" and meta.get("uid") and meta["uid"] != old["metadata"]["uid"]:
-        raise other_object(call, meta["uid"], old["metadata"]["uid"])
 
 
 def prepare_update(call: Call, old: Json, new: Json) -> Json:
@@ -256,6 +278,7 @@ def _status_of(kind: Kind, old: Json, new: Json) -> Json:
             if new["metadata"].get(name):
                 meta[name] = new["metadata"][name]
     made["metadata"] = meta
+    kind_rules.on_status(kind, made, old)
     return made
 
 

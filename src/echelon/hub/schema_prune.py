@@ -204,6 +204,43 @@ def apply_defaults(schema: Schema, obj: JSON) -> None:
     (schema.default_fn or _defaulter(schema))(obj)
 
 
+def buried(schema: Schema, obj: JSON, path: str = "") -> list[str]:
+    """List fields of objects that stand where a plain value is expected: nobody knows them."""
+    if obj.__class__ is list:
+        inner = schema.items or schema
+        return [text for at, item in enumerate(obj) for text in buried(inner, item, f"{path}[{at}]")]
+    if obj.__class__ is not dict:
+        return []
+    plain = schema.type in ("string", "integer", "number", "boolean") or schema.int_or_string
+    if plain and not schema.preserve_unknown:
+        return [f"{path}.{name}" for name in obj]
+    found: list[str] = []
+    for name, value in obj.items():
+        child = schema.properties.get(name, schema.additional)
+        if isinstance(child, Schema):
+            found += buried(child, value, f"{path}.{name}" if path else name)
+    return found
+
+
+def refused_nulls(schema: Schema, obj: JSON) -> list[tuple[dict[str, JSON], str]]:
+    """Find nulls that are not allowed and have no default: the object each is in, and its name."""
+    found: list[tuple[dict[str, JSON], str]] = []
+    if obj.__class__ is list and schema.items is not None:
+        for item in obj:
+            found += refused_nulls(schema.items, item)
+    if obj.__class__ is not dict:
+        return found
+    for name, value in obj.items():
+        child = schema.properties.get(name, schema.additional)
+        if not isinstance(child, Schema):
+            continue
+        if value is None and not child.nullable and not child.has_default:
+            found.append((obj, name))
+        elif value.__class__ in _CONTAINERS:
+            found += refused_nulls(child, value)
+    return found
+
+
 def _defaulter(schema: Schema) -> Defaulter:
     if schema.default_fn is None:
         schema.default_fn = _make_defaulter(schema)
