@@ -141,10 +141,11 @@ class Server:
         stream = web.StreamResponse(status=response.status, headers=headers)
         if isinstance(body, list):
             stream.content_length = sum(map(len, body))
-            await stream.prepare(incoming)
-            for piece in body:
-                await stream.write(piece)
-            await stream.write_eof()
+            with contextlib.suppress(ConnectionError):  # the client left; nobody is there to be told
+                await stream.prepare(incoming)
+                for piece in body:
+                    await stream.write(piece)
+                await stream.write_eof()
             return stream
         if self.hub.metrics.watches >= MAX_WATCHES:
             await body.aclose()  # type: ignore[attr-defined]
