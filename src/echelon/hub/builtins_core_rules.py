@@ -227,6 +227,14 @@ def _ingress_class(found: Found, obj: Json, _old: Json | None) -> None:
         found.invalid("spec.controller", controller, 'must be a domain-prefixed path (such as "acme.io/foo")')
 
 
+def _limit_range(found: Found, obj: Json, _old: Json | None) -> None:
+    seen: set[str] = set()
+    for index, item in enumerate((obj.get("spec") or {}).get("limits") or ()):
+        if item.get("type") in seen:
+            found.duplicate(f"spec.limits[{index}].type", item["type"])
+        seen.add(item.get("type", ""))
+
+
 def _policy_binding(found: Found, obj: Json, _old: Json | None) -> None:
     spec = obj.get("spec") or {}
     if not spec.get("policyName"):
@@ -246,6 +254,7 @@ def _policy_binding(found: Found, obj: Json, _old: Json | None) -> None:
 RULES: dict[str, Rule] = {
     "/configmaps": _config_map,
     "/endpoints": _endpoints,
+    "/limitranges": _limit_range,
     "/persistentvolumeclaims": _claim,
     "/persistentvolumes": _volume,
     "/secrets": _secret,

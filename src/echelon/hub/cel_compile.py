@@ -270,6 +270,8 @@ class Compiler:
         if choice is None:
             return self.fail(node.at, no_match(node, name, kinds))
         fn = choice.fn
+        if name in _SCHEMA_AWARE and name != "_+_":
+            return Term(choice.result, compare_with(fn, terms[0].get, terms[1].get))
         if name == "matches" and terms[1].is_constant:
             return self._matches(arguments[1], terms)
         if terms and all(term.is_constant for term in terms) and name in _CHECKED_EARLY:

@@ -35,6 +35,9 @@ NULLS = (b"null", b"Null", b"NULL", b"~", b":\n", b"- \n", b"-\n")
 MAX_WARNINGS = 20
 """Warning headers on one answer: enough to see the mistake, small enough for header limits."""
 
+MAX_CAUSES = 1_000
+"""Mistakes named in one refusal: a small body can hold a hundred thousand."""
+
 
 def shape(call: Call, obj: Json, *, applied: bool = False) -> None:
     """Prune and default an object in place; of custom resources, an applied null is not the same as nothing."""
@@ -120,4 +123,4 @@ def problems(call: Call, obj: Json, old: Json | None) -> list[dict[str, str]]:
     else:
         found = schema.validate(compiled, obj, old)
     causes += [{"reason": cause.reason, "message": cause.message, "field": cause.field} for cause in found]
-    return causes
+    return causes[:MAX_CAUSES]

@@ -130,7 +130,9 @@ class _Patching:
     def share(self, value: JSON) -> None:
         """Forget that the containers in `value` are ours alone: it is now in two places."""
         if type(value) in (dict, list):
-            self._own.clear()
+            self._own.pop(id(value), None)
+            for child in value.values() if type(value) is dict else value:
+                self.share(child)
 
     def count_copy(self, value: JSON) -> None:
         """Add the size of a copied value to the total, which is bounded."""
