@@ -286,22 +286,6 @@ def _ingress_class(found: Found, obj: Json, _old: Json | None) -> None:
         found.invalid("spec.controller", controller, 'must be a domain-prefixed path (such as "acme.io/foo")')
 
 
-def _policy_binding(found: Found, obj: Json, _old: Json | None) -> None:
-    spec = obj.get("spec") or {}
-    if not spec.get("policyName"):
-        found.required("spec.policyName")
-    actions = spec.get("validationActions") or []
-    if not actions:
-        found.required("spec.validationActions", "at least one validation action is required")
-    if {"Deny", "Warn"} <= set(actions):
-        found.invalid(
-            "spec.validationActions",
-            actions,
-            "must not contain both Deny and Warn (repeating the same validation failure information in the API "
-            "response and headers serves no purpose)",
-        )
-
-
 RULES: dict[str, Rule] = {
     "/configmaps": _config_map,
     "/endpoints": _endpoints,
@@ -309,7 +293,6 @@ RULES: dict[str, Rule] = {
     "/persistentvolumes": _volume,
     "/secrets": _secret,
     "/services": _service,
-    "admissionregistration.k8s.io/validatingadmissionpolicybindings": _policy_binding,
     "autoscaling/horizontalpodautoscalers": _autoscaler,
     "networking.k8s.io/ingressclasses": _ingress_class,
     "networking.k8s.io/ingresses": _ingress,

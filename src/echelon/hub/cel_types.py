@@ -23,10 +23,14 @@ Convert = Callable[[Any], Any]
 class Type:
     """A static type: a kind, its arguments, and for objects and typed lists their schema."""
 
-    __slots__ = ("_fields", "args", "kind", "schema")
+    __slots__ = ("_fields", "args", "is_open", "kind", "schema")
 
-    def __init__(self, kind: str, args: tuple[Type, ...] = (), schema: Schema | None = None) -> None:
+    def __init__(
+        self, kind: str, args: tuple[Type, ...] = (), schema: Schema | None = None, *, is_open: bool = False
+    ) -> None:
         self.kind = kind
+        self.is_open = is_open
+        """Any field may be selected; its type is not known."""
         self.args = args
         self.schema = schema
         self._fields: dict[str, tuple[str, Type]] | None = None

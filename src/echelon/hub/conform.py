@@ -7,6 +7,7 @@ sent is never answered with more than `MAX_WARNINGS` warnings.
 
 from __future__ import annotations
 
+import re
 from typing import Any
 
 import msgspec
@@ -35,11 +36,22 @@ def shape(call: Call, obj: Json) -> None:
             f'fieldValidation: Unsupported value: "{mode}": supported values: "Ignore", "Strict", "Warn"'
         )
     patched = _as_patched(call, obj) if mode == "Strict" and call.verb == "patch" else b""
+    body = call.request.body
+    unknown = fit(call, obj, nulls=not body.isascii() or any(word in body for word in NULLS))
+    found = [f'unknown field "{path}"' for path in unknown]
+    if mode != "Ignore" and call.verb in {"create", "update"} and call.request.body[:1] == b"{":
+        found += [f'duplicate field "{path}"' for path in doubled_fields(call.request.body)]
+    if found:
+        _report(call, mode, found, patched)
+
+
+def fit(call: Call, obj: Json, *, nulls: bool = True) -> list[str]:
+    """Prune and default an object in place; return the unknown fields. Without nulls in it, that is quicker."""
     _meta, unknown = metadata.shape(obj, custom=call.kind.custom)
     kind, compiled = call.kind, call.kind.schema
     if compiled is not None:
         if kind.definition:
-            if not call.request.body.isascii() or any(word in call.request.body for word in NULLS):
+            if nulls:
                 builtins_nulls.fill(compiled, obj)
             builtins_decode.check(kind, compiled, obj)
             unknown += schema.prune_in_order(compiled, obj)
@@ -48,11 +60,15 @@ def shape(call: Call, obj: Json) -> None:
         schema.apply_defaults(compiled, obj)
         if kind.definition:
             builtins_computed.decoded(kind, obj)
-    found = [f'unknown field "{path}"' for path in unknown]
-    if mode != "Ignore" and call.verb in {"create", "update"} and call.request.body[:1] == b"{":
-        found += [f'duplicate field "{path}"' for path in doubled_fields(call.request.body)]
-    if found:
-        _report(call, mode, found, patched)
+    return unknown
+
+
+HANDLED = re.compile(r'^\S+ in version "[^"]*" cannot be handled as a \S+: ')
+
+
+def undecorated(error: StatusError) -> str:
+    """Return what is wrong with an object that cannot be read, without saying what it should have been."""
+    return HANDLED.sub("", error.message)
 
 
 def _as_patched(call: Call, obj: Json) -> bytes:
