@@ -7,8 +7,9 @@ import time
 import pytest
 import yaml
 
+from echelon.install.authors import requester
 from echelon.install.manifests import hub_definitions
-from echelon.install.reading import MAX_ASKED, reading, requester
+from echelon.install.reading import MAX_ASKED, reading
 from tests.live import KUBECTL
 from tests.real.lab import lab
 

@@ -39,6 +39,7 @@ from echelon.hub.cel_types import (
     BYTES,
     DOUBLE,
     DYN,
+    EMPTY_LIST,
     ERROR,
     INT,
     NULL,
@@ -196,7 +197,7 @@ class Compiler:
             return Term(list_of(item), list_with_optionals(gets, node.value))
         if all(term.is_constant for term in terms):
             value = [term.constant for term in terms]
-            return Term(list_of(item), lambda _frame: value, value)
+            return Term(list_of(item) if terms else EMPTY_LIST, lambda _frame: value, value)
         return Term(list_of(item), lambda frame: [get(frame) for get in gets])
 
     def _map(self, node: Node) -> Term:

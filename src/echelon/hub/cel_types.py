@@ -64,6 +64,10 @@ def list_of(item: Type, schema: Schema | None = None) -> Type:
     return Type("list", (item,), schema)
 
 
+EMPTY_LIST = list_of(DYN)
+"""The type of `[]`: the other side of a conditional says what it is a list of."""
+
+
 def map_of(key: Type, value: Type) -> Type:
     """Return the type of maps."""
     return Type("map", (key, value))
@@ -256,6 +260,8 @@ def resolve(declared: Type, bound: Bound) -> Type:
 
 def join(left: Type, right: Type) -> Type:
     """Return the type of something that is either of two."""
+    if left is EMPTY_LIST and right.kind == "list":
+        return right
     if left.kind in ("dyn", "error"):
         return right if left.kind == "error" else DYN
     if right.kind in ("dyn", "error"):
