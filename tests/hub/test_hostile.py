@@ -41,11 +41,11 @@ def laughs(form):
     ids=["list", "merge", "text", "cycle", "deep", "many"],
 )
 def test_a_yaml_bomb_is_refused_before_it_goes_off(text, why):
-    began = time.monotonic()
+    began = time.process_time()
     with pytest.raises(StatusError, match=why) as refused:
         decode_yaml(text)
     assert refused.value.code == 400
-    assert time.monotonic() - began < LONG_S
+    assert time.process_time() - began < LONG_S
 
 
 def test_aliases_that_say_little_are_read():
@@ -117,10 +117,10 @@ OVER = "cost"
 async def test_a_definition_cannot_make_the_hub_work_for_ever(hub, schema, spec, code, says):
     status, body, _ = await send(hub, post(CRDS, definition(schema)))
     assert status == 201, body
-    began = time.monotonic()
+    began = time.process_time()
     status, body, _ = await send(hub, bomb(spec))
     assert (status, says in body.decode()) == (code, True), body[:500]
-    assert time.monotonic() - began < LONG_S
+    assert time.process_time() - began < LONG_S
     assert len(body) < 1_000_000
 
 
@@ -130,21 +130,21 @@ async def test_thousands_of_field_managers_are_joined_at_once(hub):
         {**entry, "manager": f"m{number}", "fieldsV1": {"f:data": {f"f:{number}": {}}}}
         for number in range(15_000)
     ]
-    began = time.monotonic()
+    began = time.process_time()
     status, body, _ = await send(hub, post(CM, {"metadata": {"name": "a", "managedFields": managers}}))
     assert status == 201
     assert len(json.loads(body)["metadata"]["managedFields"]) <= 11
-    assert time.monotonic() - began < LONG_S
+    assert time.process_time() - began < LONG_S
 
 
 async def test_a_quota_of_a_thousand_names_costs_each_write_little(hub):
     hard = {f"count/x{number}.y.z": "1" for number in range(3_000)}
     path = "/api/v1/namespaces/default/resourcequotas"
     assert (await send(hub, post(path, {"metadata": {"name": "q"}, "spec": {"hard": hard}})))[0] == 201
-    began = time.monotonic()
+    began = time.process_time()
     for number in range(3):
         assert (await send(hub, post(CM, {"metadata": {"name": f"a{number}"}})))[0] == 201
-    assert time.monotonic() - began < LONG_S
+    assert time.process_time() - began < LONG_S
 
 
 async def test_a_watcher_of_large_objects_that_does_not_keep_up_is_dropped(hub, client, monkeypatch):

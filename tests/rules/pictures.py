@@ -26,6 +26,7 @@ from echelon.api.staged import (
     Approval,
     ApprovalSpec,
     ApprovalStatus,
+    Approver,
     Run,
     RunSpec,
     RunStatus,
@@ -309,6 +310,20 @@ def passed(seen: Seen, index: int, phase: TaskPhase) -> Seen:
     )
     stages[index] = msgspec.structs.replace(stages[index], after_stage_task_status=tasks)
     return with_status(seen, msgspec.structs.replace(status, stages_status=tuple(stages)))
+
+
+def approved_by(seen: Seen, index: int, username: str) -> Seen:
+    """Mark the approval before a stage as given, and noted by the server."""
+    stages = list(seen.status.stages_status)
+    task = stages[index].before_stage_task_status[0]
+    done = msgspec.structs.replace(task, conditions=mark((), TaskPhase.APPROVED, AT))
+    stages[index] = msgspec.structs.replace(stages[index], before_stage_task_status=(done,))
+    seen = with_status(seen, msgspec.structs.replace(seen.status, stages_status=tuple(stages)))
+    seen = approval(seen, task.approval_request_name, stages[index].stage_name)
+    request = seen.approvals[task.approval_request_name]
+    status = ApprovalStatus(approved_by=Approver(username=username))
+    noted = msgspec.structs.replace(request, status=status)
+    return msgspec.structs.replace(seen, approvals={task.approval_request_name: noted})
 
 
 def web_v7(scope: Scope = CLUSTER) -> Seen:

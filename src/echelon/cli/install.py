@@ -149,7 +149,7 @@ async def _apply(manifests: list[dict[str, Any]], kubeconfig: str | None, contex
     from echelon.client import kubeconfig as config
     from echelon.client.errors import NotFound
     from echelon.client.http import connect
-    from echelon.install.reading import NEWER_KINDS
+    from echelon.install.authors import NEWER_KINDS
 
     access = config.load(kubeconfig, context)
     client = connect(access, field_manager=FIELD_MANAGER)

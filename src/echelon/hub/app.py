@@ -14,7 +14,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from echelon.hub import access, builtins, discovery, health, openapi, policies, rest, webhooks
+from echelon.hub import access, builtins, discovery, health, openapi, policy_bindings, rest, webhooks
 from echelon.hub.access_rules import Attributes
 from echelon.hub.admission import Admission
 from echelon.hub.body import MAX_BODY
@@ -29,6 +29,7 @@ from echelon.hub.impersonate import impersonated
 from echelon.hub.kinds import encode
 from echelon.hub.limits import LimitRanges
 from echelon.hub.metrics import Metrics
+from echelon.hub.mutations import MutationPlugin
 from echelon.hub.negotiate import document
 from echelon.hub.policies import PolicyPlugin
 from echelon.hub.route import HUB, Target, route, split_cluster
@@ -72,7 +73,7 @@ class Hub:
         self.builtins = builtins.catalog()
         self.admission = Admission()
         self.webhooks = WebhookPlugin()
-        self.admission.plugins += [LimitRanges(), self.webhooks, PolicyPlugin()]
+        self.admission.plugins += [LimitRanges(), MutationPlugin(), PolicyPlugin(), self.webhooks]
         self.authority: Authority | None = None
         self.tokens = Tokens(self)
         self.pod_log: Callable[[str, dict[str, Any], str], str] = lambda _cluster, _pod, _container: ""
@@ -210,7 +211,7 @@ class Hub:
         resource = event.table.resource
         if resource in access.RESOURCES:
             self.clusters[event.table.cluster].access_changed(event)
-        elif resource in policies.RESOURCES or resource in webhooks.RESOURCES:
+        elif resource in policy_bindings.RESOURCES or resource in webhooks.RESOURCES:
             self.clusters[event.table.cluster].admission_changed()
         elif resource == CRDS:
             self.clusters[event.table.cluster].crd_changed(event)

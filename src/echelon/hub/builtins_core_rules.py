@@ -227,39 +227,13 @@ def _ingress_class(found: Found, obj: Json, _old: Json | None) -> None:
         found.invalid("spec.controller", controller, 'must be a domain-prefixed path (such as "acme.io/foo")')
 
 
-def _limit_range(found: Found, obj: Json, _old: Json | None) -> None:
-    seen: set[str] = set()
-    for index, item in enumerate((obj.get("spec") or {}).get("limits") or ()):
-        if item.get("type") in seen:
-            found.duplicate(f"spec.limits[{index}].type", item["type"])
-        seen.add(item.get("type", ""))
-
-
-def _policy_binding(found: Found, obj: Json, _old: Json | None) -> None:
-    spec = obj.get("spec") or {}
-    if not spec.get("policyName"):
-        found.required("spec.policyName")
-    actions = spec.get("validationActions") or []
-    if not actions:
-        found.required("spec.validationActions", "at least one validation action is required")
-    if {"Deny", "Warn"} <= set(actions):
-        found.invalid(
-            "spec.validationActions",
-            actions,
-            "must not contain both Deny and Warn (repeating the same validation failure information in the API "
-            "response and headers serves no purpose)",
-        )
-
-
 RULES: dict[str, Rule] = {
     "/configmaps": _config_map,
     "/endpoints": _endpoints,
-    "/limitranges": _limit_range,
     "/persistentvolumeclaims": _claim,
     "/persistentvolumes": _volume,
     "/secrets": _secret,
     "/services": _service,
-    "admissionregistration.k8s.io/validatingadmissionpolicybindings": _policy_binding,
     "networking.k8s.io/ingressclasses": _ingress_class,
     "node.k8s.io/runtimeclasses": _runtime_class,
     "scheduling.k8s.io/priorityclasses": _priority_class,

@@ -7,6 +7,7 @@ sent is never answered with more than `MAX_WARNINGS` warnings.
 
 from __future__ import annotations
 
+import re
 from typing import Any
 
 import msgspec
@@ -47,12 +48,26 @@ def shape(call: Call, obj: Json, *, applied: bool = False) -> None:
             f'fieldValidation: Unsupported value: "{mode}": supported values: "Ignore", "Strict", "Warn"'
         )
     patched = _as_patched(call, obj) if mode == "Strict" and call.verb == "patch" else b""
+    body = call.request.body
+    nulls = not body.isascii() or any(word in body for word in NULLS)
+    unknown = fit(call, obj, nulls=nulls, applied=applied)
+    if mode == "Strict" and call.kind.custom and call.kind.schema is not None:
+        unknown += schema.buried(call.kind.schema, obj)
+    found = [f'unknown field "{path}"' for path in unknown]
+    if mode != "Ignore" and call.verb in {"create", "update"} and call.request.body[:1] == b"{":
+        found += [f'duplicate field "{path}"' for path in doubled_fields(call.request.body)]
+    if found:
+        _report(call, mode, found, patched)
+
+
+def fit(call: Call, obj: Json, *, nulls: bool = True, applied: bool = False) -> list[str]:
+    """Prune and default an object in place; return the unknown fields. Without nulls in it, that is quicker."""
     _meta, unknown = metadata.shape(obj, custom=call.kind.custom)
     kind, compiled = call.kind, call.kind.schema
     if compiled is not None:
         if kind.definition:
             builtins_decode.check(kind, compiled, obj)
-            if _may_hold_null(call):
+            if nulls:
                 builtins_nulls.fill(compiled, obj)
             unknown += schema.prune_in_order(compiled, obj)
         else:
@@ -64,18 +79,15 @@ def shape(call: Call, obj: Json, *, applied: bool = False) -> None:
         if kind.definition:
             builtins_go.settle(kind.api_version, kind.kind, obj)
             builtins_computed.decoded(kind, obj)
-    if mode == "Strict" and kind.custom and compiled is not None:
-        unknown += schema.buried(compiled, obj)
-    found = [f'unknown field "{path}"' for path in unknown]
-    if mode != "Ignore" and call.verb in {"create", "update"} and call.request.body[:1] == b"{":
-        found += [f'duplicate field "{path}"' for path in doubled_fields(call.request.body)]
-    if found:
-        _report(call, mode, found, patched)
+    return unknown
 
 
-def _may_hold_null(call: Call) -> bool:
-    body = call.request.body
-    return not body.isascii() or any(word in body for word in NULLS)
+HANDLED = re.compile(r'^\S+ in version "[^"]*" cannot be handled as a \S+: ')
+
+
+def undecorated(error: StatusError) -> str:
+    """Return what is wrong with an object that cannot be read, without saying what it should have been."""
+    return HANDLED.sub("", error.message)
 
 
 def settle(call: Call, obj: Json) -> None:

@@ -398,7 +398,7 @@ def kept(kind: Kind, name: str, new: Json, old: Json) -> Json:
     """Return the metadata after an update: identity stays as it was."""
     causes = identity_problems(kind, new, old)
     if causes:
-        raise invalid(kind.group, kind.kind, name, causes)
+        raise invalid(kind.group, kind.kind, new.get("name") or name, causes)
     made = {key: value for key, value in old.items() if key not in _CLIENTS_OWN}
     for key in _CLIENTS_OWN:
         if new.get(key):

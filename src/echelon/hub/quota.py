@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any
 
 import msgspec
 
+from echelon.hub.admission import Rounds
 from echelon.hub.builtins_pods import quality
 from echelon.hub.call import Call
 from echelon.hub.internal import call_for, replace
@@ -96,7 +97,7 @@ class Quotas:
             return False
         return call.verb in {"create", "update", "patch"} and not call.subresource
 
-    async def mutate(self, call: Call, new: Json, old: Json | None) -> None:
+    async def mutate(self, call: Call, new: Json, old: Json | None, rounds: Rounds) -> None:
         """Change nothing."""
 
     async def validate(self, call: Call, new: Json | None, old: Json | None) -> None:

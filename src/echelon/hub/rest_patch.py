@@ -43,7 +43,6 @@ _META_ORDER = [
     "finalizers",
     "managedFields",
 ]
-_HANDLED = re.compile(r'^\S+ in version "[^"]*" cannot be handled as a \S+: ')
 _UNMARSHAL = re.compile(
     r"^json: cannot unmarshal (\w+)(?: \S+)? into Go (?:struct field|value) .*of type (\S+)$"
 )
@@ -113,7 +112,7 @@ def _expect_custom(call: Call, patched: Json) -> None:
 
 def _undecodable(patched: Json, strategic: Any, why: str) -> StatusError:
     """Answer that what a patch leaves of a built-in kind cannot be read any more; a strategic one is shown itself."""
-    why = _HANDLED.sub("", why)
+    why = conform.HANDLED.sub("", why)
     if strategic is None:
         meta = patched.get("metadata")
         if isinstance(meta, dict):

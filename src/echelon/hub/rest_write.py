@@ -11,7 +11,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from echelon.hub import conform, escalation, generation, kind_rules, managed, metadata, policies
+from echelon.hub import conform, escalation, generation, kind_rules, managed, metadata, policy_problems
 from echelon.hub.apply import unchanged
 from echelon.hub.body import decode_object, expect_kind
 from echelon.hub.call import Call, Response
@@ -72,7 +72,8 @@ async def create_object(call: Call, obj: Json, operation: str = "Update", dry_re
     kind_rules.on_create(call, obj)
     quiet = call.hub.admission.quiet(call)
     if not quiet:
-        await call.hub.admission.mutate(call, obj, None)
+        await _admit_new(call, obj, generated=generated)
+        conform.settle(call, obj)
     _refuse(call, conform.problems(call, obj, None) + _expression_problems(call, obj))
     check = escalation.CHECKS.get(kind.resource)
     if check is not None:
@@ -92,6 +93,30 @@ async def create_object(call: Call, obj: Json, operation: str = "Update", dry_re
     entry = write(call, obj, None)
     await call.hub.store.durable(entry.rev)
     return render_object(call, entry.body, 201)
+
+
+HUBS_OWN = ("uid", "resourceVersion", "creationTimestamp")
+
+
+async def _admit_new(call: Call, obj: Json, *, generated: bool) -> None:
+    """Let admission change a new object: it sees what was sent; what only the hub says comes afterwards."""
+    born, status = obj["metadata"], obj.get("status")
+    hidden = {*HUBS_OWN, "generation"} if generation.first(call.kind) else set(HUBS_OWN)
+    if generated:
+        hidden.add("name")
+    obj["metadata"] = {name: value for name, value in born.items() if name not in hidden}
+    await call.hub.admission.mutate(call, obj, None)
+    meta = obj.get("metadata") or {}
+    hidden.add("namespace")
+    if meta.get("name"):
+        hidden.discard("name")
+    known = {**meta, **{name: value for name, value in born.items() if name in hidden}}
+    obj["metadata"] = {name: known[name] for name in {**born, **meta} if name in known}
+    call.name = obj["metadata"].get("name", "")
+    if call.kind.has_status and call.kind.resource not in kind_rules.KEEP_STATUS_ON_CREATE:
+        obj.pop("status", None)
+        if status is not None:
+            obj["status"] = status
 
 
 async def update(call: Call) -> Response:
@@ -169,11 +194,14 @@ async def change_entry(call: Call, change: Change, operation: str = "Update") ->
         if operation != "Apply":
             new["metadata"] = dict(new["metadata"])
             managed.track(call, old, new)
-        new = prepare_update(call, old, new)
-        conform.settle(call, new)
         quiet = call.hub.admission.quiet(call)
         if not quiet:
+            new = dict(new)  # what the client sent is looked at again if somebody else is quicker
+            if call.kind.namespaced:
+                new["metadata"] = {"namespace": call.namespace, **new["metadata"]}
             await call.hub.admission.mutate(call, new, old)
+        new = prepare_update(call, old, new)
+        conform.settle(call, new)
         if unchanged(old, new):
             await call.hub.store.durable(entry.rev)  # nothing to write, but what is shown must be durable
             return entry.body
@@ -324,7 +352,7 @@ def held_by_spec(call: Call, obj: Json) -> bool:
 
 
 def _expression_problems(call: Call, obj: Json) -> list[Json]:
-    check = policies.PROBLEMS.get(call.kind.resource)
+    check = policy_problems.PROBLEMS.get(call.kind.resource)
     return check(call, obj) if check is not None else []
 
 

@@ -18,14 +18,15 @@ from urllib.parse import urlsplit
 import msgspec
 
 from echelon.hub import conform
+from echelon.hub.admission import Rounds
 from echelon.hub.call import Call
 from echelon.hub.cel_compile import CelCompileError
 from echelon.hub.cel_values import CelError
 from echelon.hub.kinds import encode
 from echelon.hub.patch import json_patch
-from echelon.hub.policies import AdmissionRequest
-from echelon.hub.policy_cel import compile_expression
+from echelon.hub.policy_cel import Scope, compile_expression
 from echelon.hub.policy_match import constraints_match, could_match, selectors_match
+from echelon.hub.policy_request import AdmissionRequest
 from echelon.hub.status import StatusError, bad_request, internal
 
 if TYPE_CHECKING:
@@ -108,19 +109,27 @@ class WebhookPlugin:
         hooks, kind = call.cluster.webhooks, call.kind
         return any(hooks.candidates(one, kind.group, kind.plural, call.subresource) for one in RESOURCES)
 
-    async def mutate(self, call: Call, new: Json, old: Json | None) -> None:
+    async def mutate(self, call: Call, new: Json, old: Json | None, rounds: Rounds) -> None:
         """Let mutating webhooks change the object in place."""
-        seen: dict[int, bytes] = {}
+        turns = rounds.turns_of(MUTATING)
+        if rounds.again and turns.left != encode(new):
+            turns.changed()
         hooks = call.cluster.webhooks.candidates(
             MUTATING, call.kind.group, call.kind.plural, call.subresource
         )
         for index, hook in enumerate(hooks):
+            if (rounds.again and index not in turns.due) or not self._wants(
+                hook, AdmissionRequest(call, new, old)
+            ):
+                continue
+            before = encode(new)
             await self._mutate(call, hook, new, old)
-            seen[index] = encode(new)
-        final = encode(new)
-        for index, hook in enumerate(hooks):
-            if hook.wire.get("reinvocationPolicy") == "IfNeeded" and seen[index] != final:
-                await self._mutate(call, hook, new, old)
+            if encode(new) != before:
+                turns.changed()
+                rounds.wanted = True
+            if hook.wire.get("reinvocationPolicy") == "IfNeeded":
+                turns.called.add(index)
+        turns.left = encode(new)
 
     async def validate(self, call: Call, new: Json | None, old: Json | None) -> None:
         """Ask all validating webhooks; the first refusal in their order counts."""
@@ -157,7 +166,7 @@ class WebhookPlugin:
             raise internal(f'admission webhook "{hook.name}" returned a patch that leaves no object')
         new.clear()
         new.update(patched)
-        conform.shape(call, new)
+        conform.fit(call, new)
 
     async def _ask(self, call: Call, hook: Webhook, new: Json | None, old: Json | None) -> Json | None:
         """Call a webhook if it wants to see the write; return its answer, refuse what it refuses."""
@@ -185,7 +194,7 @@ class WebhookPlugin:
             return False
         for condition in hook.wire.get("matchConditions") or ():
             try:
-                program = compile_expression(condition.get("expression", ""), {})
+                program = compile_expression(condition.get("expression", ""), Scope())
                 if program.run(*asked.values(None)) is not True:
                     return False
             except (CelCompileError, CelError):

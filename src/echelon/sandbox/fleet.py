@@ -32,6 +32,7 @@ from echelon.controllers.all import EngineOptions, hub_controllers
 from echelon.hub import local
 from echelon.hub.app import Hub
 from echelon.hub.call import ADMIN, User
+from echelon.install.authors import authors
 from echelon.install.manifests import namespace
 from echelon.install.policies import policies
 from echelon.install.rights import HUB_AGENT, hub_account
@@ -186,7 +187,7 @@ class Fleet:
 
     async def start(self, members: Mapping[str, Mapping[str, str]]) -> None:
         """Start the engine and the members the hub knows; `members` (with labels) are added if they are new."""
-        for manifest in (namespace(FLEET_SYSTEM_NAMESPACE), *crds(), *hub_account(), *policies()):
+        for manifest in (namespace(FLEET_SYSTEM_NAMESPACE), *crds(), *hub_account(), *policies(), *authors()):
             await ensure(self.client, manifest)
         for name, labels in members.items():
             with contextlib.suppress(AlreadyExists):
