@@ -26,8 +26,10 @@ from echelon.api.scope import SCOPES, Key, Scope
 from echelon.client.base import Client
 from echelon.client.cache import Cache
 from echelon.controllers.staged import StagedRuns
+from echelon.rules.binding_life import without_finalizer
+from echelon.rules.hand_over import conditions_of
 from echelon.rules.plan import NOTHING, Patch, Plan, ref_of
-from echelon.rules.run_cluster import conditions_of
+from echelon.rules.policy_snapshots import owned_by
 from echelon.rules.run_phases import RunPhase, run_phase
 from echelon.rules.run_seen import Options
 from echelon.rules.select import Selected
@@ -57,7 +59,7 @@ class PretendSelection:
         self.manifests: list[dict[str, Any]] = [config_map("v1")]
         self.problem: Exception | None = None
 
-    async def select(self, scope: Scope, placement: Any) -> Selected:
+    async def select_now(self, scope: Scope, placement: Any) -> Selected:
         if self.problem:
             raise self.problem
         return Selected(manifests=tuple(self.manifests))
@@ -96,6 +98,9 @@ class PretendDelivery:
     def decide(self, binding: Any, now: datetime) -> Plan:
         cluster, generation = binding.spec.target_cluster, binding.metadata.generation
         conditions = conditions_of(binding)
+        if binding.metadata.is_deleting and names.FINALIZER_WORK_CLEANUP in binding.metadata.finalizers:
+            free = without_finalizer(self.scope.binding, binding, names.FINALIZER_WORK_CLEANUP)
+            return Plan(steps=((free,),))
         if binding.spec.state != names.BindingState.BOUND or cluster in self.silent:
             return NOTHING
         if not is_true_at(conditions, "RolloutStarted", generation):
@@ -242,7 +247,14 @@ class Rollout:
             names.LABEL_POLICY_INDEX: str(index),
             names.LABEL_IS_LATEST_SNAPSHOT: "true" if latest else "false",
         }
-        await self.create(self.scope.policy_snapshot, name, spec, labels=labels, annotations=annotations)
+        await self.create(
+            self.scope.policy_snapshot,
+            name,
+            spec,
+            labels=labels,
+            annotations=annotations,
+            **await self.owner(),
+        )
         await self.status(
             self.scope.policy_snapshot,
             name,
@@ -288,7 +300,17 @@ class Rollout:
         }
         name = names.resource_snapshot_name(self.placement, index)
         spec = {"selectedResources": [config_map(f"v{index}")]}
-        await self.create(self.scope.resource_snapshot, name, spec, labels=labels, annotations=notes)
+        await self.create(
+            self.scope.resource_snapshot, name, spec, labels=labels, annotations=notes, **await self.owner()
+        )
+
+    async def owner(self) -> dict[str, Any]:
+        """Return the owner references of what is made for the placement, if there is one."""
+        found = (await self.client.list(self.scope.placement, self.namespace)).items
+        placement = next((one for one in found if one.name == self.placement), None)
+        if placement is None:
+            return {}
+        return {"ownerReferences": [owned_by(self.scope, placement)]}
 
     async def strategy(self, name: str, stages: Sequence[Mapping[str, Any]]) -> None:
         await self.create(self.scope.strategy, name, {"stages": list(stages)})

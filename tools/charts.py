@@ -8,8 +8,8 @@ from typing import Any
 import yaml
 
 from echelon.install import manifests
+from echelon.install.authors import NEWER_KINDS
 from echelon.install.manifests import hub_definitions, member_definitions
-from echelon.install.reading import NEWER_KINDS
 from echelon.install.rights import hub_account, member_account
 from echelon.install.workload import Values, hub_deployment, member_deployment
 

@@ -17,6 +17,7 @@ PAGES: dict[str, str] = {
     "docs/troubleshooting.md": "tools.pages:troubleshooting",
     "docs/api.md": "tools.pages:api_reference",
     "docs/commands.md": "tools.pages:commands",
+    "docs/kubefleet-flags.md": "tools.flags_page:page",
     "charts/echelon-hub/templates/crds.yaml": "tools.charts:hub_crds",
     "charts/echelon-hub/templates/rbac.yaml": "tools.charts:hub_rbac",
     "charts/echelon-hub/templates/deployment.yaml": "tools.charts:hub_agent",

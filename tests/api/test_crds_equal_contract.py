@@ -89,6 +89,14 @@ INTENDED = {
         "clusterresourceplacementstatuses.placement.kubernetes-fleet.io",
         "subresources",
     ): "{} and absent are the same",
+    (
+        "clusterapprovalrequests.placement.kubernetes-fleet.io",
+        "schema.openAPIV3Schema.properties.status.properties.approvedBy",
+    ): "who approved, as the API server noted it; optional",
+    (
+        "approvalrequests.placement.kubernetes-fleet.io",
+        "schema.openAPIV3Schema.properties.status.properties.approvedBy",
+    ): "who approved, as the API server noted it; optional",
 }
 
 

@@ -74,6 +74,27 @@ def test_what_happened_while_the_link_was_cut_is_seen_afterwards(w):
     run(w, scenario)
 
 
+def test_a_copy_that_lags_behind_catches_up_when_it_is_asked_to(w):
+    async def scenario(cache):
+        for name in ("changed", "gone"):
+            await put(w, name, v="1")
+        store = cache.store(CONFIG_MAPS, "default")
+        await store.synced.wait()
+        w.links["reader"].cut()
+        await w.client().patch(CONFIG_MAPS, "changed", "default", {"data": {"v": "2"}})
+        await w.client().delete(CONFIG_MAPS, "gone", "default")
+        await put(w, "new")
+        w.links["reader"].mend()
+        assert store.get("changed", "default")["data"] == {"v": "1"}
+        await store.catch_up("default", "changed")
+        assert store.get("changed", "default")["data"] == {"v": "2"}
+        await store.catch_up("default")
+        assert "gone" not in names(store)
+        assert "new" in names(store)
+
+    run(w, scenario)
+
+
 def test_an_expired_revision_is_listed_anew(w):
     async def scenario(cache):
         await put(w, "gone-meanwhile")
@@ -169,5 +190,19 @@ def test_a_server_restored_from_a_backup_is_believed(w):
         await store.synced.wait()
         store._replace({("default", "a"): first}, "1")
         assert names(store) == ["a"]
+
+    run(w, scenario)
+
+
+def test_an_api_that_was_away_for_hours_is_followed_again_within_seconds(w):
+    async def scenario(cache):
+        store = cache.store(CONFIG_MAPS, "default")
+        await store.synced.wait()
+        w.links["reader"].cut()
+        await put(w, "meanwhile")
+        await asyncio.sleep(7200)
+        w.links["reader"].mend()
+        await asyncio.sleep(2.5)
+        assert "meanwhile" in names(store)
 
     run(w, scenario)

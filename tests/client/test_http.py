@@ -2,6 +2,7 @@
 
 import asyncio
 import json
+import socket
 import stat
 from datetime import UTC, datetime
 from pathlib import Path
@@ -77,6 +78,37 @@ async def test_a_server_that_is_gone_is_named(unused_tcp_port):
     with pytest.raises(Unreachable, match=f"127.0.0.1:{unused_tcp_port}"):
         await lost.list(CONFIG_MAPS, "default")
     await lost.close()
+
+
+async def test_a_watch_on_which_nobody_speaks_any_more_ends(monkeypatch):
+    monkeypatch.setattr(http, "SILENCE_S", 0.1)
+
+    async def says_one_thing(reader, writer):
+        await reader.readuntil(b"\r\n\r\n")
+        writer.write(b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n3\r\n{}\n\r\n")
+        await reader.read()
+        writer.close()
+
+    server = await asyncio.start_server(says_one_thing, "127.0.0.1", 0)
+    port = server.sockets[0].getsockname()[1]
+    lost = http.HttpTransport(kubeconfig.Access(server=f"http://127.0.0.1:{port}"))
+    lines = lost.stream("/api/v1/configmaps?watch=1", {})
+    assert await anext(lines) == b"{}"
+    with pytest.raises(Unreachable):
+        await asyncio.wait_for(anext(lines), 5)
+    await lost.close()
+    server.close()
+    await server.wait_closed()
+
+
+async def test_a_connection_notices_a_network_that_swallows_everything(unused_tcp_port):
+    made = http.attentive_socket((socket.AF_INET, socket.SOCK_STREAM, 0, "", ("127.0.0.1", unused_tcp_port)))
+    assert made.getsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE)
+    for name, value in http.KEEP_ALIVE.items():
+        assert (
+            not hasattr(socket, name) or made.getsockopt(socket.IPPROTO_TCP, getattr(socket, name)) == value
+        )
+    made.close()
 
 
 async def test_a_rotated_token_file_is_read_again_after_a_refusal(tmp_path):

@@ -45,6 +45,16 @@ async def test_writes_are_refused_and_nothing_half_happens(tmp_path):
     await again.close()
 
 
+async def test_nobody_is_refused_because_of_a_write_that_was_lost(tmp_path):
+    hub = local.start(tmp_path)
+    client = local.client(hub)
+    hub.store.log._db.execute("PRAGMA query_only=1")
+    attempts = [client.raw("POST", CM, {"metadata": {"name": "one"}}) for _ in range(2)]
+    answers = await asyncio.gather(*attempts, return_exceptions=True)
+    assert [answer.code for answer in answers] == [500, 500]
+    await hub.close()
+
+
 async def test_a_watch_is_never_told_of_a_write_that_was_lost(tmp_path):
     hub = local.start(tmp_path)
     client = local.client(hub)

@@ -11,7 +11,7 @@ import msgspec
 from echelon.api import names
 from echelon.api.binding import Binding, BindingSpec, BindingStatus
 from echelon.api.cluster import AgentStatus, Identity, MemberCluster, MemberClusterSpec, MemberClusterStatus
-from echelon.api.meta import Condition, LabelSelector, ObjectMeta
+from echelon.api.meta import Condition, LabelSelector, ObjectMeta, OwnerReference
 from echelon.api.placement import (
     ApplyStrategy,
     FailedPlacement,
@@ -26,6 +26,7 @@ from echelon.api.staged import (
     Approval,
     ApprovalSpec,
     ApprovalStatus,
+    Approver,
     Run,
     RunSpec,
     RunStatus,
@@ -40,6 +41,7 @@ from echelon.rules.run_seen import Seen
 
 NOW = datetime(2026, 3, 1, 12, 0, tzinfo=UTC)
 AT = Moment(NOW, 1)
+OWNER = OwnerReference(api_version="", kind="", name="web", uid="uid-web")
 
 
 def minutes(count: float) -> timedelta:
@@ -173,6 +175,8 @@ def seen_of(
             resource_version="7",
             creation_timestamp=NOW - minutes(60),
             labels=labels,
+            uid=f"uid-{name}",
+            owner_references=(OWNER,) if name.startswith("web-") else (),
         )
 
     run = Run(
@@ -306,6 +310,20 @@ def passed(seen: Seen, index: int, phase: TaskPhase) -> Seen:
     )
     stages[index] = msgspec.structs.replace(stages[index], after_stage_task_status=tasks)
     return with_status(seen, msgspec.structs.replace(status, stages_status=tuple(stages)))
+
+
+def approved_by(seen: Seen, index: int, username: str) -> Seen:
+    """Mark the approval before a stage as given, and noted by the server."""
+    stages = list(seen.status.stages_status)
+    task = stages[index].before_stage_task_status[0]
+    done = msgspec.structs.replace(task, conditions=mark((), TaskPhase.APPROVED, AT))
+    stages[index] = msgspec.structs.replace(stages[index], before_stage_task_status=(done,))
+    seen = with_status(seen, msgspec.structs.replace(seen.status, stages_status=tuple(stages)))
+    seen = approval(seen, task.approval_request_name, stages[index].stage_name)
+    request = seen.approvals[task.approval_request_name]
+    status = ApprovalStatus(approved_by=Approver(username=username))
+    noted = msgspec.structs.replace(request, status=status)
+    return msgspec.structs.replace(seen, approvals={task.approval_request_name: noted})
 
 
 def web_v7(scope: Scope = CLUSTER) -> Seen:

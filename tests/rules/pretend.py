@@ -39,6 +39,9 @@ class Store:
         self.events: list[tuple[str, str]] = []
         self.writes = 0
         self._revision = 0
+        self._decoded: dict[
+            tuple[str, str, str, str], Any
+        ] = {}  # each version once and shared, as a cache does
         self._own: set[tuple[str, str, str]] = set()  # written by the plan that is being performed
 
     def _stamp(self, obj: dict[str, Any]) -> None:
@@ -70,9 +73,12 @@ class Store:
         found = [obj for key, obj in sorted(self.objects.items()) if key[0] == resource.plural]
         return [self._typed(resource, obj) for obj in found]
 
-    @staticmethod
-    def _typed(resource: Resource, obj: Mapping[str, Any]) -> Any:
-        return msgspec.json.decode(msgspec.json.encode(obj), type=resource.type)
+    def _typed(self, resource: Resource, obj: Mapping[str, Any]) -> Any:
+        meta = obj["metadata"]
+        key = (resource.plural, meta.get("namespace") or "", meta["name"], meta["resourceVersion"])
+        if key not in self._decoded:
+            self._decoded[key] = msgspec.json.decode(msgspec.json.encode(obj), type=resource.type)
+        return self._decoded[key]
 
     def edit(
         self,

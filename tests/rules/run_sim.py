@@ -12,17 +12,20 @@ from random import Random
 from typing import Any
 
 from msgspec import to_builtins
+from msgspec.structs import replace
 
 from echelon.api import names, own
 from echelon.api.binding import Binding
 from echelon.api.conditions import is_true_at
 from echelon.api.scope import SCOPES
 from echelon.api.staged import Run, StageStatus
+from echelon.rules.hand_over import conditions_of, is_on_target
 from echelon.rules.plan import Create, Delete, Patch, Plan
+from echelon.rules.policy_snapshots import owned_by
 from echelon.rules.rollout import is_failing, step
-from echelon.rules.run_cluster import conditions_of, is_finished, is_on_target, started_by, target_of
+from echelon.rules.run_cluster import is_finished, started_by, target_of
 from echelon.rules.run_phases import MOVES, RunPhase, has_status, run_phase, stage_phase
-from echelon.rules.run_seen import Options, Seen
+from echelon.rules.run_seen import Options, Planned, Seen
 from echelon.rules.run_validation import max_concurrency
 from tests.rules.pretend import (
     NOW,
@@ -61,7 +64,8 @@ class Life:
         self.last: dict[str, Run] = {}
         self.made = 0
         self.blocked: set[str] = set()
-        self.cache: dict[tuple[str, str], Any] = {}
+        self.planned: dict[str, Planned] = {}
+        self.fleets: dict[object, int] = {}  # a number for each labelling of the members there ever was
         self.trace: list[str] = []
         self._build()
 
@@ -84,7 +88,7 @@ class Life:
         put(
             self.scope.policy_snapshot,
             {
-                "metadata": meta_for(self.scope, "p-0", labels=labels),
+                "metadata": meta_for(self.scope, "p-0", labels=labels, ownerReferences=[self._owner()]),
                 "spec": {"policyHash": ""},
                 "status": {
                     "observedCRPGeneration": 1,
@@ -139,13 +143,17 @@ class Life:
             meta["finalizers"] = ["hold"]
         self.store.put(self.scope.binding, {"metadata": meta, "spec": spec})
 
+    def _owner(self) -> dict[str, Any]:
+        placement = self.store.get(self.scope.placement, "p", self.namespace)
+        return owned_by(self.scope, placement)
+
     def _put_snapshot(self, index: int) -> None:
         labels = {
             names.LABEL_PARENT_CRP: "p",
             names.LABEL_RESOURCE_INDEX: str(index),
             names.LABEL_IS_LATEST_SNAPSHOT: "true" if index == VERSIONS - 1 else "false",
         }
-        meta = meta_for(self.scope, f"p-{index}-snapshot", labels=labels)
+        meta = meta_for(self.scope, f"p-{index}-snapshot", labels=labels, ownerReferences=[self._owner()])
         meta["annotations"] = {
             names.ANNOTATION_RESOURCE_HASH: f"h{index}",
             names.ANNOTATION_NUMBER_OF_RESOURCE_SNAPSHOTS: "1",
@@ -155,15 +163,8 @@ class Life:
     # reading
 
     def all(self, resource: Any) -> list[Any]:
-        """Return the objects of a kind, each decoded once a version."""
-        found = []
-        for (plural, _, name), obj in sorted(self.store.objects.items()):
-            if plural == resource.plural:
-                key = (f"{plural}/{name}", obj["metadata"]["resourceVersion"])
-                if key not in self.cache:
-                    self.cache[key] = self.store._typed(resource, obj)
-                found.append(self.cache[key])
-        return found
+        """Return the objects of a kind."""
+        return self.store.all(resource)
 
     def runs(self) -> list[Run]:
         return self.all(self.scope.run)
@@ -201,6 +202,10 @@ class Life:
             return False
         seen = stale or self.seen(run)
         plan = step(seen, self.store.now)
+        planned = self.planned.setdefault(run.metadata.uid, Planned())
+        fleet = self.fleets.setdefault(_labels_of(seen), len(self.fleets))
+        remembering = step(replace(seen, planned=planned, fleet=fleet), self.store.now)
+        assert plan == remembering, "what is remembered only saves time"
         if stale is not None and is_failing(plan):
             seen = self.seen(run)
             plan = step(seen, self.store.now)
@@ -529,3 +534,7 @@ def live(seed: int, actions: int = 60) -> None:
 
 
 __all__ = ["NOW", "Life", "iso", "live"]
+
+
+def _labels_of(seen: Seen) -> object:
+    return tuple((name, tuple(sorted(one.metadata.labels.items()))) for name, one in seen.clusters.items())

@@ -9,10 +9,11 @@ from pathlib import Path
 
 import msgspec
 import pytest
+from msgspec.structs import replace
 
 from echelon.api import own
 from echelon.api.scope import CLUSTER
-from echelon.rules.placement_status import View, status_of
+from echelon.rules.placement_status import Memory, View, status_of
 from echelon.rules.placements import Options, Seen, step
 from echelon.rules.select import Selected
 from echelon.rules.snapshots import AT_ONCE
@@ -32,6 +33,7 @@ class Desk:
         self.store.put(scope.placement, a_placement(scope, policy, **spec))
         self.manifests, self.problem, self.options = [APP], "", Options(delays=AT_ONCE)
         self.namespaces = {"work"}
+        self.memory = Memory()
 
     @property
     def placement(self):
@@ -52,7 +54,10 @@ class Desk:
         )
 
     def look(self):
-        self.store.perform(step(self.seen(), self.store.now))
+        seen = self.seen()
+        plan = step(replace(seen, memory=self.memory), self.store.now)
+        assert plan == step(seen, self.store.now), "what is remembered only saves time"
+        self.store.perform(plan)
         writes = self.store.writes
         self.store.perform(step(self.seen(), self.store.now))
         assert self.store.writes == writes, "a second look writes nothing"
@@ -390,9 +395,9 @@ def test_a_status_is_never_too_big_to_be_stored(clusters, count, fields, kept, i
     drifted = details(count, fields)
     for name in names:
         desk.bind(name, *CONDITIONS, driftedPlacements=drifted)
-    for binding in desk.store.objects.values():
-        for said in (binding.get("status") or {}).get("conditions", ()):
-            said["message"] = f"a sentence of the usual length about {said['type']} on this cluster, in words"
+        words = "a sentence of the usual length about {} on this cluster, in words"
+        said = [a_condition(type_, observedGeneration=1, message=words.format(type_)) for type_ in CONDITIONS]
+        desk.store.edit(CLUSTER.binding, f"b-{name}", {"status": {"conditions": said}}, status=True)
     desk.look()
     status = desk.placement.status
     assert len(msgspec.json.encode(status)) < 1_250_000

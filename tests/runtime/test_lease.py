@@ -4,7 +4,7 @@ import asyncio
 
 import pytest
 
-from echelon.api.builtin import NAMESPACES
+from echelon.api.builtin import LEASES, NAMESPACES
 from echelon.runtime.lease import Election
 from tests.world import namespace, world
 
@@ -76,5 +76,35 @@ def test_a_candidate_says_why_it_cannot_take_the_lease(w):
         await asyncio.sleep(5)
         assert 'namespaces "fleet-system" not found' in alone.error
         waiting.cancel()
+
+    w.run(scenario())
+
+
+def test_a_server_that_never_answers_does_not_keep_a_leader_in_office(w):
+    async def scenario():
+        first, second = await prepared(w)
+        await first.acquire()
+        holding = asyncio.create_task(first.hold())
+        waiting = asyncio.create_task(second.acquire())
+        await asyncio.sleep(5)
+        w.links["one"].latency_s = (600.0, 600.0)
+        await asyncio.wait_for(holding, 13)
+        assert not first.is_leader
+        assert not second.is_leader
+        await asyncio.wait_for(waiting, 10)
+
+    w.run(scenario())
+
+
+def test_a_leader_that_sees_another_one_in_office_steps_down_at_once(w):
+    async def scenario():
+        first, second = await prepared(w)
+        await first.acquire()
+        await w.client().patch(
+            LEASES, "engine", "fleet-system", {"spec": {"holderIdentity": "two", "renewTime": None}}
+        )
+        await asyncio.wait_for(first.hold(), 3)
+        assert not first.is_leader
+        await asyncio.wait_for(second.acquire(), 1)
 
     w.run(scenario())

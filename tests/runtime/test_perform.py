@@ -5,7 +5,7 @@ import pytest
 from echelon.api.builtin import CONFIG_MAPS, EVENTS
 from echelon.client.errors import AlreadyExists, Conflict, NotFound
 from echelon.rules.plan import Create, Delete, Emit, Patch, Plan, Ref, StatusWrite, ref_of
-from echelon.runtime.perform import Performer, merge_diff
+from echelon.runtime.perform import Performer
 from echelon.runtime.telemetry import Telemetry
 from tests.world import world
 
@@ -141,12 +141,6 @@ def test_an_event_said_again_costs_one_request_and_comes_back_when_it_was_delete
         assert event["count"] == 1
 
     run(w, scenario)
-
-
-def test_the_difference_is_the_smallest_merge_patch():
-    old = {"a": 1, "b": {"c": 1, "d": 2}, "e": [1, 2], "gone": 1}
-    new = {"a": 1, "b": {"c": 1, "d": 3}, "e": [1, 2]}
-    assert merge_diff(old, new) == {"gone": None, "b": {"d": 3}}
 
 
 def test_writes_are_counted_by_verb_and_resource(w):

@@ -373,6 +373,37 @@ def test_an_index_whose_snapshots_have_no_master_is_refused(scope):
 
 
 @both
+def test_a_version_that_another_run_is_to_deliver_is_not_deleted_to_make_room(scope):
+    async def scenario(r):
+        await r.begin({"cluster-0": {}}, [stage("all")], snapshots=3)
+        await r.client.patch(r.scope.placement, "p", r.namespace, {"spec": {"revisionHistoryLimit": 1}})
+        await r.start()
+        await r.run("waiting", index="1", state="Initialize")
+        await r.reaches(RunPhase.INITIALIZED, "waiting")
+        await r.run("now", index=None, state="Initialize")
+        await r.reaches(RunPhase.INITIALIZED, "now")
+        kept = {one.name for one in (await r.client.list(r.scope.resource_snapshot)).items}
+        assert kept == {"p-1-snapshot", "p-3-snapshot"}
+        await r.set_state("Run", "waiting")
+        run = await r.reaches(RunPhase.SUCCEEDED, "waiting")
+        assert run.status.resource_snapshot_index_used == "1"
+
+    play(scope, scenario)
+
+
+@both
+def test_a_snapshot_that_its_placement_does_not_own_is_no_version(scope):
+    async def scenario(r):
+        await fixture_b(r)
+        forged = r.scope.resource_snapshot
+        await r.client.patch(forged, "p-0-snapshot", r.namespace, {"metadata": {"ownerReferences": None}})
+        _, text = await fails(r)
+        assert "no resourceSnapshots with index `0` found for placement" in text
+
+    play(scope, scenario)
+
+
+@both
 @pytest.mark.parametrize(("existing", "used"), [(0, "0"), (1, "1"), (3, "3")])
 def test_without_an_index_the_resources_as_they_are_now_become_the_next_snapshot(scope, existing, used):
     async def scenario(r):

@@ -84,7 +84,7 @@ def starts_while_stopping(look, index, bindings):
         (run_stage, "max_concurrency", one_too_many),
         (rollout, "finish_clusters", starts_while_stopping),
         (rollout, "_before", lambda look, index: True),
-        (rollout, "_OVER", ()),
+        (rollout, "OVER", ()),
     ],
     ids=["too many at a time", "starts while stopping", "no gate", "goes on when over"],
 )

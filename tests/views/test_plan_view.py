@@ -16,7 +16,7 @@ from echelon.cli.plan import plan_lines
 from echelon.rules.run_phases import RunPhase
 from echelon.views.plan import plan_view
 from echelon.views.tree import Look
-from tests.rules.pictures import NOW, binding, member, planned, seen_of, stage
+from tests.rules.pictures import NOW, OWNER, binding, member, planned, seen_of, stage
 
 SCOPES = pytest.mark.parametrize("scope", [CLUSTER, NAMESPACED], ids=lambda scope: scope.name)
 KEY = b"k"
@@ -39,6 +39,7 @@ def version(index, *manifests, latest=False):
     meta = ObjectMeta(
         name=f"web-{index}-snapshot",
         labels=labels,
+        owner_references=(OWNER,),
         annotations={names.ANNOTATION_RESOURCE_HASH: "h", names.ANNOTATION_NUMBER_OF_RESOURCE_SNAPSHOTS: "1"},
     )
     return ResourceSnapshot(metadata=meta, spec=ResourceSnapshotSpec(selected_resources=manifests))

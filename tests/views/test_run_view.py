@@ -15,6 +15,7 @@ from echelon.views.run_shapes import STATES, VERSION, RunView
 from echelon.views.tree import PLAIN, Look, changes, paint, render, tree, wrapped
 from tests.rules.pictures import (
     NOW,
+    approved_by,
     cluster,
     condition,
     failed,
@@ -119,6 +120,18 @@ def test_a_failure_says_its_cause_in_the_headline():
     shown = viewed(planned(seen_of([stage("a")], {"a": ["c"]}, placement=False)))
     assert shown.state == "failed"
     assert shown.headline.endswith("the placement does not exist")
+
+
+@SCOPES
+@pytest.mark.parametrize(
+    "who", ["ann", "system:serviceaccount:team-with-a-long-name:releases-of-the-whole-fleet"]
+)
+def test_who_approved_is_shown_as_the_server_noted_it(who, scope):
+    shown = viewed(approved_by(web_v7(scope), 2, who))
+    assert shown.approvers == (who,)
+    line = next(one for one in render(shown, Look(width=160, has_colour=False)) if "world" in one)
+    assert line.endswith(f"before: ✓ approval by {who}")
+    assert all(len(line) <= PLAIN.width for line in render(shown, PLAIN))
 
 
 @SCOPES

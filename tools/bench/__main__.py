@@ -1,4 +1,7 @@
-"""./dev bench WHAT: runs one of the benches; further arguments are its own (--help tells which)."""
+"""./dev bench WHAT [--real]: runs one of the benches; further arguments are its own (--help tells which).
+
+With --real the hub is the lab's kube-apiserver instead of the embedded one (./dev real build).
+"""
 
 from __future__ import annotations
 
@@ -17,8 +20,12 @@ def main(arguments: list[str]) -> int:
     if not arguments or arguments[0] not in names():
         print(f"usage: ./dev bench {' | '.join(names())} [--help]", file=sys.stderr)
         return 2
-    module = importlib.import_module(f"tools.bench.{arguments[0]}")
-    return int(module.main(arguments[1:]) or 0)
+    name, rest = arguments[0], arguments[1:]
+    on_lab = Path(__file__).parent / "real" / f"{name}.py"
+    if "--real" in rest and on_lab.exists():
+        name, rest = f"real.{name}", [argument for argument in rest if argument != "--real"]
+    module = importlib.import_module(f"tools.bench.{name}")
+    return int(module.main(rest) or 0)
 
 
 if __name__ == "__main__":

@@ -1,8 +1,9 @@
 """What staged runs cost: time, ratio to the bare API writes, requests per cluster, CPU, memory, bytes of status.
 
 Run `./dev bench rollout`: one run over 1,000 clusters in 4 stages; `./dev bench rollout --runs 100 --clusters 100`: a
-hundred runs at once. One process holds the hub and the engine (placements, scheduler, delivery, runs); members are
-played by one controller that answers every Work at once, as an agent would after applying it.
+hundred runs at once. One process holds the hub and the engine (placements, scheduler, delivery, runs), as `echelon up`
+does, and the hub keeps what is written on disk, as there (`--memory`: it does not). Members are played by one controller
+that answers every Work at once, as an agent would after applying it.
 
 Two yardsticks. The CPU time that the hub spends on the writes of this very run, with everybody watching; and the same
 writes sent again, bare and side by side, to a hub prepared the same way that nobody watches. The ratios say what the
@@ -16,6 +17,7 @@ import asyncio
 import gc
 import json
 import resource
+import tempfile
 import time
 from collections import Counter
 from collections.abc import Coroutine, Generator, Sequence
@@ -56,7 +58,9 @@ from echelon.runtime.manager import Manager
 
 ENGINE = User("bench:engine", (MASTERS, "system:authenticated"))
 MEMBERS = User("bench:members", (MASTERS, "system:authenticated"))
-PARALLEL = 32  # bare writes side by side, as many as the engine sends
+PARALLEL = (
+    64  # bare writes side by side: as many as engine (32 of a plan, 16 deliveries) and members (16) send
+)
 
 
 class Sizes(NamedTuple):
@@ -66,6 +70,7 @@ class Sizes(NamedTuple):
     clusters: int
     stages: int
     concurrency: str
+    is_durable: bool = True
 
 
 class Noted:
@@ -310,7 +315,16 @@ def _unconditional(request: Request) -> Request:
 # --- the measurement ------------------------------------------------------------------------------------------------
 async def measure(sizes: Sizes) -> dict[str, Any]:
     """Run the bench."""
-    hub = local.start()
+    with tempfile.TemporaryDirectory(prefix="bench-rollout-") as folder:
+        return await _measure(sizes, Path(folder))
+
+
+def _hub(sizes: Sizes, folder: Path, name: str) -> Hub:
+    return local.start(folder / name if sizes.is_durable else None)
+
+
+async def _measure(sizes: Sizes, folder: Path) -> dict[str, Any]:
+    hub = _hub(sizes, folder, "hub")
     client = local.client(hub, ADMIN)
     await fill(client, sizes)
     managers = await start(hub)
@@ -330,7 +344,7 @@ async def measure(sizes: Sizes) -> dict[str, Any]:
     writes = list(noted.writes)
     del managers
     gc.collect()
-    yardstick = local.start()
+    yardstick = _hub(sizes, folder, "yardstick")
     await _prepare_again(yardstick, sizes, bindings)
     bare_wall, bare_cpu = await bare(yardstick, writes)
     clusters = sizes.runs * sizes.clusters
@@ -408,8 +422,9 @@ def main(arguments: Sequence[str] | None = None) -> None:
     parser.add_argument("--clusters", type=int, default=1000, help="clusters of each run")
     parser.add_argument("--stages", type=int, default=4)
     parser.add_argument("--concurrency", default="25%", help="maxConcurrency of each stage, as a percentage")
+    parser.add_argument("--memory", action="store_true", help="a hub that keeps nothing on disk")
     given = parser.parse_args(arguments)
-    sizes = Sizes(given.runs, given.clusters, given.stages, given.concurrency)
+    sizes = Sizes(given.runs, given.clusters, given.stages, given.concurrency, not given.memory)
     gc.set_threshold(50_000, 20, 100)  # as the served process does
     print(json.dumps(asyncio.run(measure(sizes)), indent=2))
 

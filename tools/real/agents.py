@@ -16,7 +16,6 @@ import sys
 import time
 import urllib.error
 import urllib.request
-from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -33,6 +32,9 @@ MEMBERS = "/apis/cluster.kubernetes-fleet.io/v1beta1/memberclusters"
 TOKEN_S = 24 * 3600
 JOIN_LIMIT_S = 120.0
 POLL_S = 0.1
+LINK, FAKES = "link-", "fakes"
+ROOT = Path(__file__).resolve().parents[2]
+RELAY = Path(__file__).resolve().parent / "relay.py"
 
 
 class AgentsError(Exception):
@@ -47,20 +49,36 @@ class Agents:
         self.lab = lab
         self.dir = lab.dir / "agents"
         self.processes = Processes(self.dir)
+        self.relayed = self.installed = False
         self.members = [plane for plane in plan.planes_of(lab.load().members) if plan.is_member(plane)]
 
     # Life
 
-    def up(self, replicas: int, stuck_after: str, labels: dict[str, dict[str, str]] | None = None) -> float:
-        """Installs, starts, and waits until all members have joined; returns the seconds it took."""
+    def up(
+        self,
+        replicas: int,
+        stuck_after: str,
+        labels: dict[str, dict[str, str]] | None = None,
+        *,
+        relayed: bool = False,
+        installed: bool = False,
+        hub_flags: tuple[str, ...] = (),
+    ) -> float:
+        """Installs, starts, and waits until all members have joined; returns the seconds it took.
+
+        Relayed agents reach every API server through a process of their own, see relay.py. What is installed already
+        (by Helm, for example) is not installed again: the agents then have the rights they find.
+        """
         began = time.monotonic()
+        self.relayed, self.installed = relayed, installed
         self.dir.mkdir(parents=True, exist_ok=True, mode=0o700)
         self._install("hub", "hub", "--stuck-after", stuck_after)
         hub = self.lab.client("hub")
         for number in range(replicas):
             name = f"hub-{number}"
             self._write_kubeconfig(name, {"hub": (HUB_AGENT, NAMESPACE)})
-            self._start(name, "hub-agent", "--kubeconfig", self._config(name), "--stuck-after", stuck_after)
+            where = ("--kubeconfig", self._config(name))
+            self._start(name, "hub-agent", *where, "--stuck-after", stuck_after, *hub_flags)
         for member in self.members:
             self._up_member(hub, member, (labels or {}).get(member, {}))
         self._wait_joined(hub)
@@ -80,8 +98,24 @@ class Agents:
             *("--member-kubeconfig", config, "--member-context", member),
         )
 
+    def pretend(self, count: int, labels: dict[str, str]) -> None:
+        """Starts the process that plays members, and waits until all of them have joined."""
+        argv = [sys.executable, "-m", "tools.bench.real.fakes", "--count", str(count)]
+        argv += ["--kubeconfig", str(self.lab.kubeconfig)]
+        argv += [part for key, value in labels.items() for part in ("--label", f"{key}={value}")]
+        self._arguments(FAKES).write_text(json.dumps(argv))
+        self.start(FAKES)
+        hub = self.lab.client("hub")
+        end = time.monotonic() + JOIN_LIMIT_S
+        while count_joined(hub) < count + len(self.members):
+            if self.processes.find(FAKES) is None or time.monotonic() > end:
+                raise AgentsError(f"{count} members did not join\n{self.processes.tail(FAKES)}")
+            time.sleep(1.0)
+
     def _install(self, what: str, context: str, *more: str) -> None:
         """Runs `echelon install` against one plane."""
+        if self.installed:
+            return
         argv = [
             *_echelon(),
             "install",
@@ -104,17 +138,21 @@ class Agents:
         self.start(name)
 
     def start(self, name: str) -> None:
-        """Starts an agent again as it was started before."""
-        self.processes.start(name, json.loads(self._arguments(name).read_text()))
+        """Starts an agent (or a link) again as it was started before."""
+        self.processes.start(name, json.loads(self._arguments(name).read_text()), ROOT)
 
     def down(self) -> None:
-        """Ends the agents; what they made stays in the clusters."""
-        self.processes.stop(list(self.names()))
+        """Ends the agents and their links; what they made stays in the clusters."""
+        self.processes.stop([*self.names(), *self.links(), FAKES])
 
-    def names(self) -> Iterator[str]:
+    def names(self) -> list[str]:
         """Names the agents that were ever started."""
-        for path in sorted(self.dir.glob("*.args")):
-            yield path.stem
+        stems = (path.stem for path in self.dir.glob("*.args"))
+        return sorted(stem for stem in stems if stem != FAKES and not stem.startswith(LINK))
+
+    def links(self) -> list[str]:
+        """Names the relays between agents and API servers."""
+        return sorted(path.stem for path in self.dir.glob(f"{LINK}*.args"))
 
     def status(self) -> list[dict[str, Any]]:
         """Returns one row per agent: name, pid, port, whether it is ready."""
@@ -138,7 +176,7 @@ class Agents:
         return str(self.dir / f"{name}.kubeconfig")
 
     def _port(self, name: str) -> int:
-        """Returns an agent's port, chosen once."""
+        """Returns the port of an agent or a link, chosen once."""
         from lab import find_free_ports  # noqa: PLC0415 - lab imports this module
 
         kept = self.dir / f"{name}.port"
@@ -153,7 +191,8 @@ class Agents:
         clusters, contexts, users = [], [], []
         for plane, (account, namespace) in accounts.items():
             token = issue_token(self.lab.client(plane), account, namespace)
-            url = layout.url(f"{plane}/apiserver")
+            port = layout.ports[f"{plane}/apiserver"]
+            url = f"https://127.0.0.1:{self._link(name, plane, port) if self.relayed else port}"
             clusters.append(
                 {"name": plane, "cluster": {"server": url, "certificate-authority-data": authority}}
             )
@@ -164,6 +203,15 @@ class Agents:
         path = Path(self._config(name))
         path.touch(mode=0o600)
         path.write_text(json.dumps(document))
+
+    def _link(self, name: str, plane: str, target: int) -> int:
+        """Starts the relay between an agent and a plane; returns its port."""
+        link = f"{LINK}{name}-{plane}"
+        port = self._port(link)
+        argv = [sys.executable, str(RELAY), str(port), f"127.0.0.1:{target}"]
+        self._arguments(link).write_text(json.dumps(argv))
+        self.start(link)
+        return port
 
     def _wait_joined(self, hub: Rest) -> None:
         """Waits until the hub has heard of every member; says who is missing."""
@@ -212,12 +260,21 @@ def issue_token(client: Rest, account: str, namespace: str) -> str:
     return token
 
 
+def count_joined(hub: Rest) -> int:
+    """Counts the members that have joined; a server whose definitions are new cannot say yet."""
+    answer = hub.get(MEMBERS)
+    return sum(1 for row in answer.json()["items"] if is_joined(row)) if answer.code == 200 else 0
+
+
 def has_joined(hub: Rest, name: str) -> bool:
     """Tells whether a member has joined and is ready to be scheduled to."""
     answer = hub.get(f"{MEMBERS}/{name}")
-    if answer.code != 200:
-        return False
-    conditions = answer.json().get("status", {}).get("conditions", [])
+    return answer.code == 200 and is_joined(answer.json())
+
+
+def is_joined(member: dict[str, Any]) -> bool:
+    """Tells whether a MemberCluster says that it has joined."""
+    conditions = member.get("status", {}).get("conditions", [])
     return any(one["type"] == "Joined" and one["status"] == "True" for one in conditions)
 
 

@@ -18,6 +18,7 @@ from __future__ import annotations
 import argparse
 import base64
 import json
+import os
 import shutil
 import signal
 import socket
@@ -28,7 +29,7 @@ import time
 import urllib.error
 import urllib.request
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -57,8 +58,8 @@ class State:
 
 
 def default_dir() -> Path:
-    """Returns the directory of the lab that is meant when none is named."""
-    return build.find_cache() / "lab"
+    """Returns the directory of the lab that is meant when none is named: $ECHELON_LAB, else one in the cache."""
+    return Path(os.environ.get("ECHELON_LAB") or build.find_cache() / "lab")
 
 
 class Lab:
@@ -99,7 +100,8 @@ class Lab:
 
     def layout(self, state: State) -> plan.Layout:
         """Returns where the files and ports of this lab are."""
-        return plan.Layout(self.dir, Path(state.release) / "bin", state.ports)
+        bare = plan.Layout(self.dir, Path(state.release) / "bin", state.ports)
+        return replace(bare, audit=bare.audit_policy.exists())
 
     def _make_certificates(self, state: State) -> None:
         """Makes the certificates that are missing."""
@@ -145,12 +147,14 @@ class Lab:
 
     # Life
 
-    def up(self, members: int, nodes: int) -> dict[str, float]:
+    def up(self, members: int, nodes: int, *, audit: bool = False) -> dict[str, float]:
         """Starts what does not run and waits until it is usable; returns seconds by step."""
         if not build.is_built():
             build.build()
         began = time.monotonic()
         state = self._prepare(members)
+        if audit:
+            self.layout(state).audit_policy.write_text(plan.AUDIT_POLICY)
         components = {c.name: c for c in plan.plan_lab(self.layout(state), state.members)}
         took = {"prepared": time.monotonic() - began}
         self._start_keeper()
@@ -170,7 +174,7 @@ class Lab:
         for agent in agents:
             self.processes.start(agent.name, agent.argv)
         if plan.is_member(plane):
-            self._make_nodes(plane, nodes, state)
+            self._wait(f"{plane}: nodes", lambda: self._make_nodes(plane, nodes, state))
         for agent in agents:
             self._wait_healthy(agent)
         client = self.client(plane, state)
@@ -179,13 +183,16 @@ class Lab:
             self._wait(f"{plane}: ready nodes", lambda: count_ready_nodes(client) >= nodes)
         return time.monotonic()
 
-    def _make_nodes(self, plane: str, count: int, state: State) -> None:
-        """Creates the simulated nodes that are missing."""
+    def _make_nodes(self, plane: str, count: int, state: State) -> bool:
+        """Creates the simulated nodes that are missing; False while the server is not ready for that."""
         client = self.client(plane, state)
         for number in range(1, count + 1):
             answer = client.send("POST", "/api/v1/nodes", simulated_node(f"node{number}"))
+            if answer.code >= 500:
+                return False
             if answer.code != 409:
                 answer.ok()
+        return True
 
     def _start_and_wait(self, component: plan.Component) -> None:
         """Starts one component and waits until it is healthy."""
@@ -393,6 +400,7 @@ def make_parser() -> argparse.ArgumentParser:
     agents.add_argument("action", choices=["up", "down", "status"])
     agents.add_argument("--replicas", type=int, default=1, help="hub agents; one of them works")
     agents.add_argument("--stuck-after", default="5m")
+    agents.add_argument("--installed", action="store_true", help="use the installation that is there")
     commands.add_parser("keep-logs", parents=[where])
     return parser
 
@@ -427,7 +435,8 @@ def run_agents(lab: Lab, options: argparse.Namespace) -> None:
     """Starts, ends or lists the product's agents."""
     agents = Agents(lab)
     if options.action == "up":
-        print(f"joined after {agents.up(options.replicas, options.stuck_after):.1f} s")
+        took = agents.up(options.replicas, options.stuck_after, installed=options.installed)
+        print(f"joined after {took:.1f} s")
     elif options.action == "down":
         agents.down()
     else:

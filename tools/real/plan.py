@@ -20,6 +20,12 @@ HOSTS = ["127.0.0.1", "localhost", "kubernetes", "kubernetes.default", "kubernet
 SERVICE_RANGE = "10.96.0.0/16"
 STAGES = Path(__file__).resolve().parent / "stages.yaml"
 # Enough for a run over hundreds of members' histories, small enough for a laptop's disk.
+# Who asked for what, without bodies; once per request.
+AUDIT_POLICY = """apiVersion: audit.k8s.io/v1
+kind: Policy
+omitStages: [RequestReceived, ResponseStarted]
+rules: [{level: Metadata}]
+"""
 ETCD_QUOTA_BYTES = 4 * 1024**3
 
 
@@ -48,6 +54,17 @@ class Layout:
     dir: Path
     bin: Path
     ports: Mapping[str, int]
+    audit: bool = False  # the hub notes who asked for what, for benches
+
+    @property
+    def audit_policy(self) -> Path:
+        """Returns where it is written what the hub's API server notes."""
+        return self.dir / "audit.yaml"
+
+    @property
+    def audit_log(self) -> Path:
+        """Returns where it notes it, one JSON object a line."""
+        return self.dir / "logs" / "audit.jsonl"
 
     def cert(self, name: str) -> str:
         """Returns the path of a certificate."""
@@ -196,6 +213,8 @@ def _apiserver(layout: Layout, plane: str) -> Component:
         f"--service-account-signing-key-file={layout.key('service-account')}",
         f"--service-cluster-ip-range={SERVICE_RANGE}",
     ]
+    if layout.audit and plane == HUB:
+        argv += [f"--audit-policy-file={layout.audit_policy}", f"--audit-log-path={layout.audit_log}"]
     return Component(name, argv, Health(f"{layout.url(name)}/readyz"), ["etcd"])
 
 

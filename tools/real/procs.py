@@ -59,7 +59,7 @@ class Processes:
         pid = int(pid_text)
         return pid if read_start_time(pid) == started else None
 
-    def start(self, name: str, argv: list[str]) -> int:
+    def start(self, name: str, argv: list[str], cwd: Path | None = None) -> int:
         """Starts a component unless it runs; it outlives this command. Returns its pid."""
         running = self.find(name)
         if running is not None:
@@ -74,7 +74,7 @@ class Processes:
                 stdout=log,
                 stderr=log,
                 env=env,
-                cwd=self._logs.parent,
+                cwd=cwd or self._logs.parent,
                 start_new_session=True,
             )
         started = read_start_time(process.pid) or "0"

@@ -4,7 +4,8 @@
 
 kubectl and client-go send built-in kinds in that form. Field numbers stand in no document that a server
 gives away, so a small Go program (modules/wire) reads them from the types of the published client library.
-Only kinds that builtin.json knows are kept. Fields of a type: `{number: [JSON name, code]}`, where a code is
+Only kinds that builtin.json knows are kept. Fields of a type: `{number: [JSON name, code]}`, with an "a" behind where
+JSON shows the field always, even if it is empty. A code is
 
     s string   i integer   b boolean   d double   y bytes   T time   U microtime   D duration
     Q quantity   I integer or string   R any object   F managed fields   @type a message of that type
@@ -62,7 +63,7 @@ def reachable(starts: set[str], types: Types) -> Types:
         if name in kept:
             continue
         kept[name] = types[name]
-        waiting += [code.partition("@")[2] for _, code in types[name].values() if "@" in code]
+        waiting += [code.partition("@")[2] for _, code, *_ in types[name].values() if "@" in code]
     return kept
 
 

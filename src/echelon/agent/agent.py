@@ -65,6 +65,11 @@ class Agent:
         self._tasks: list[asyncio.Task[None]] = []
         self.loops: list[Loop] = []
 
+    @property
+    def is_started(self) -> bool:
+        """Tell whether everything is under way."""
+        return bool(self._tasks)
+
     async def start(self) -> None:
         """Start; returns once everything is under way, whether or not the hub answers yet."""
         await self._check()
@@ -109,6 +114,8 @@ class Agent:
 
     async def stop(self) -> None:
         """End: what is under way is cut off, and continues where it was when an agent starts again."""
+        if not self._tasks:
+            return
         for task in self._tasks:
             task.cancel()
         await asyncio.gather(*self._tasks, return_exceptions=True)

@@ -292,6 +292,12 @@ class ApprovalSpec(Wire, frozen=True, kw_only=True):
     target_stage: Annotated[str, doc("The stage that waits for the approval.")]
 
 
+class Approver(Wire, frozen=True, kw_only=True):
+    """Who approved."""
+
+    username: Annotated[str, doc("The user as the API server authenticated them.", max_length=1024)]
+
+
 class ApprovalStatus(Wire, frozen=True, kw_only=True):
     """Whether it is approved."""
 
@@ -303,6 +309,13 @@ class ApprovalStatus(Wire, frozen=True, kw_only=True):
             list_map_keys=("type",),
         ),
     ] = ()
+    approved_by: Annotated[
+        Approver | None,
+        doc(
+            "Who gave the approval in force. Written by the API server (Kubernetes 1.36 and later) from the "
+            "authenticated request; nobody can write another name."
+        ),
+    ] = None
 
 
 class Approval(Object, frozen=True, kw_only=True):

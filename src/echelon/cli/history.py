@@ -96,6 +96,13 @@ async def read_past(hub: Hub, ref: Ref) -> Past:
     )
 
 
+def _run_words(view: RunView) -> str:
+    who = [f"by {view.requester}"] if view.requester else []
+    if view.approvers:
+        who.append(f"approved by {' and '.join(view.approvers)}")
+    return f"{view.name} {view.state}" + (f" ({', '.join(who)})" if who else "")
+
+
 @click.command()
 @click.argument("placement")
 @namespace_option
@@ -108,24 +115,36 @@ def history(placement: str, namespace: str | None, output: str | None, **hub: An
     ref = placement_ref(placement, namespace)
     past = with_hub(lambda reached: read_past(reached, ref), **hub)
     if output:
-        runs = [{"name": one.name, "state": one.state, "version": one.snapshot_to} for one in past.runs]
+        runs = [
+            {
+                "name": one.name,
+                "state": one.state,
+                "version": one.snapshot_to,
+                "requester": one.requester,
+                "approvedBy": one.approvers,
+            }
+            for one in past.runs
+        ]
         print_data({"version": 1, "versions": past.versions, "runs": runs}, output)
         return
     if not past.versions:
         say(f"placement {ref} has no versions yet; a run makes the first one")
         return
     click.echo(
-        table(["version", "age", "objects", "on clusters", "runs"], [_row(one) for one in past.versions])
+        table(
+            ["version", "age", "objects", "on clusters", "runs"], [_row(one, past) for one in past.versions]
+        )
     )
 
 
-def _row(one: VersionRow) -> list[str]:
+def _row(one: VersionRow, past: Past) -> list[str]:
     from echelon.rules.forecast import span_text
 
     age = span_text(datetime.now(UTC) - one.created_at) if one.created_at else "-"
     clusters = ", ".join(one.clusters) if len(one.clusters) <= 3 else f"{len(one.clusters)} clusters"
+    runs = ", ".join(_run_words(view) for view in past.runs if view.snapshot_to == str(one.version))
     label = f"{one.version} (latest)" if one.is_latest else str(one.version)
-    return [label, age, str(one.objects), clusters or "-", ", ".join(one.runs) or "-"]
+    return [label, age, str(one.objects), clusters or "-", runs or "-"]
 
 
 # --- diff -------------------------------------------------------------------------------------------------------

@@ -1,4 +1,8 @@
-"""`echelon install hub|member`, `echelon uninstall`: put the agents into a cluster by server-side apply, or print how."""
+"""`echelon install hub|member`, `echelon uninstall hub|member`: put the agents into a cluster and take them out again.
+
+Installing is server-side apply, so doing it again upgrades and leaves alone what others have set. Uninstalling takes
+out what runs and what it may do; the definitions, and with them everybody's objects, stay.
+"""
 
 from __future__ import annotations
 
@@ -8,6 +12,7 @@ from typing import Any
 import click
 
 FIELD_MANAGER = "echelon-install"
+KEPT = frozenset({"CustomResourceDefinition", "Namespace"})  # with them everybody's objects would go
 
 
 @click.group()
@@ -15,8 +20,13 @@ def install() -> None:
     """Install the agents into a cluster (or print the manifests with --print)."""
 
 
-def common(command: Any) -> Any:
-    """Add the options every installation has."""
+@click.group()
+def uninstall() -> None:
+    """Take the agents out of a cluster; definitions and objects stay."""
+
+
+def where(command: Any) -> Any:
+    """Add the options that say which cluster is meant."""
     for option in reversed(
         (
             click.option("--kubeconfig", help="Kubeconfig of the cluster."),
@@ -24,6 +34,17 @@ def common(command: Any) -> Any:
             click.option(
                 "--namespace", "-n", default="fleet-system", show_default=True, help="Namespace of the agent."
             ),
+        )
+    ):
+        command = option(command)
+    return command
+
+
+def common(command: Any) -> Any:
+    """Add the options every installation has."""
+    for option in reversed(
+        (
+            where,
             click.option("--image", help="Image of the agent.  [default: this version's]"),
             click.option(
                 "--print",
@@ -86,6 +107,26 @@ def member(
     _deliver(member_manifests(values), kubeconfig, context, only_print)
 
 
+@uninstall.command("hub")
+@where
+def uninstall_hub(kubeconfig: str | None, context: str | None, namespace: str) -> None:
+    """Take the hub agent, its rights and the policies out."""
+    from echelon.install.manifests import hub_manifests
+    from echelon.install.workload import Values
+
+    asyncio.run(_remove(hub_manifests(Values(namespace=namespace)), kubeconfig, context))
+
+
+@uninstall.command("member")
+@where
+def uninstall_member(kubeconfig: str | None, context: str | None, namespace: str) -> None:
+    """Take the member agent and its rights out; what it has applied stays."""
+    from echelon.install.manifests import member_manifests
+    from echelon.install.workload import Values
+
+    asyncio.run(_remove(member_manifests(Values(namespace=namespace)), kubeconfig, context))
+
+
 def _image(image: str | None) -> dict[str, Any]:
     return {"image": image} if image else {}
 
@@ -108,7 +149,7 @@ async def _apply(manifests: list[dict[str, Any]], kubeconfig: str | None, contex
     from echelon.client import kubeconfig as config
     from echelon.client.errors import NotFound
     from echelon.client.http import connect
-    from echelon.install.reading import NEWER_KINDS
+    from echelon.install.authors import NEWER_KINDS
 
     access = config.load(kubeconfig, context)
     client = connect(access, field_manager=FIELD_MANAGER)
@@ -130,4 +171,31 @@ async def _apply(manifests: list[dict[str, Any]], kubeconfig: str | None, contex
         await client.close()
     click.echo(
         f"\ninstalled into {access.server}. Next: kubectl -n {manifests[-1]['metadata']['namespace']} get pods"
+    )
+
+
+async def _remove(manifests: list[dict[str, Any]], kubeconfig: str | None, context: str | None) -> None:
+    """Delete what was applied, the last first: the agent ends before its rights do."""
+    from echelon.api.registry import resource_of
+    from echelon.client import kubeconfig as config
+    from echelon.client.errors import NotFound
+    from echelon.client.http import connect
+
+    access = config.load(kubeconfig, context)
+    client = connect(access, field_manager=FIELD_MANAGER)
+    try:
+        for manifest in reversed(manifests):
+            if manifest["kind"] in KEPT:
+                continue
+            meta = manifest["metadata"]
+            try:
+                await client.delete(resource_of(manifest), meta["name"], meta.get("namespace"))
+            except NotFound:
+                continue
+            click.echo(f"{manifest['kind']} {meta['name']}")
+    finally:
+        await client.close()
+    click.echo(
+        f"\nremoved from {access.server}. The definitions, all objects of theirs and the namespace stay; installing "
+        "again goes on where this ended."
     )

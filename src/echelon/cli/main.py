@@ -49,6 +49,11 @@ COMMANDS: dict[str, tuple[str, str, str]] = {
         "install",
         "Install the agents into clusters, or print the manifests.",
     ),
+    "uninstall": (
+        "echelon.cli.install",
+        "uninstall",
+        "Take the agents out of clusters; definitions and objects stay.",
+    ),
     "crds": ("echelon.cli.crds", "crds", "Print the custom resource definitions."),
 }
 
@@ -58,7 +63,7 @@ SECTIONS: dict[str, tuple[str, ...]] = {
     "Look": ("runs", "get", "watch", "status", "approvals", "diagnose", "plan", "history", "diff"),
     "Decide": ("start", "approve", "stop", "resume", "rollback"),
     "Members": ("clusters", "drain", "uncordon"),
-    "Install": ("install", "crds", "hub-agent", "member-agent", "completion"),
+    "Install": ("install", "uninstall", "crds", "hub-agent", "member-agent", "completion"),
 }
 
 # the syntax of kubectl fleet, accepted but not advertised

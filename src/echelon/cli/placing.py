@@ -8,6 +8,7 @@ from typing import Any
 
 import click
 
+from echelon.cli.agent_flags import switch
 from echelon.cli.duration import Duration
 
 MAX_INTERVAL_S, MAX_COLLECTION_S = 300.0, 60.0  # the peer's limits
@@ -51,11 +52,10 @@ def placing_flags(command: Callable[..., Any]) -> Callable[..., Any]:
                 default="",
                 help="Namespaces never placed, besides default, kube-* and fleet-*; separated by , or ;",
             ),
-            click.option(
+            switch(
                 "--enable-workload",
                 "workloads_enabled",
-                is_flag=True,
-                help="The hub runs workloads itself, so its volume claims are not placed.",
+                "The hub runs workloads itself, so its volume claims are not placed.",
             ),
             click.option(
                 "--allow-roles-in-envelopes",
@@ -76,8 +76,8 @@ def read_placing(given: dict[str, Any]) -> dict[str, Any]:
     from echelon.rules.propagate import InvalidApiList, Vetoes, parse_api_list
     from echelon.rules.snapshots import Delays
 
-    _limit("--resource-snapshot-creation-minimum-interval", given["interval_s"], MAX_INTERVAL_S)
-    _limit("--resource-changes-collection-duration", given["collection_s"], MAX_COLLECTION_S)
+    limit("--resource-snapshot-creation-minimum-interval", given["interval_s"], MAX_INTERVAL_S)
+    limit("--resource-changes-collection-duration", given["collection_s"], MAX_COLLECTION_S)
     if given["skipped_apis"] and given["allowed_apis"]:
         raise click.UsageError(
             "--skipped-propagating-apis and --allowed-propagating-apis exclude each other: the second replaces "
@@ -104,6 +104,7 @@ def read_placing(given: dict[str, Any]) -> dict[str, Any]:
     return {"placements": Options(delays=delays), "vetoes": vetoes, "delivery": delivery}
 
 
-def _limit(flag: str, seconds: float, most: float) -> None:
-    if not 0 <= seconds <= most:
-        raise click.UsageError(f"{flag} must be between 0s and {most:g}s, not {seconds:g}s")
+def limit(flag: str, seconds: float, most: float, least: float = 0.0) -> None:
+    """Refuse a duration that is out of the peer's range."""
+    if not least <= seconds <= most:
+        raise click.UsageError(f"{flag} must be between {least:g}s and {most:g}s, not {seconds:g}s")

@@ -7,12 +7,14 @@ It never retries a write and never interprets an object beyond decoding it.
 
 from __future__ import annotations
 
+import dataclasses
 from collections.abc import AsyncIterator, Mapping
 from typing import Any, Literal, Protocol
 from urllib.parse import urlencode
 
 import msgspec
 
+from echelon.api.meta import Object
 from echelon.api.resource import Resource
 from echelon.client.errors import ApiError, Expired, error_of
 
@@ -22,6 +24,7 @@ PATCH_TYPES: Mapping[str, str] = {
     "strategic": "application/strategic-merge-patch+json",
     "apply": "application/apply-patch+yaml",
 }
+PARTIAL_LIST = "application/json;as=PartialObjectMetadataList;g=meta.k8s.io;v=v1"
 PatchType = Literal["merge", "json", "strategic", "apply"]
 
 MAX_LIST_PAGE = 500  # objects a page: about a megabyte of our kinds, small enough to stream
@@ -143,10 +146,15 @@ class Client:
         self.field_manager = field_manager
 
     async def raw(
-        self, method: str, path: str, body: Any = None, content_type: str = "application/json"
+        self,
+        method: str,
+        path: str,
+        body: Any = None,
+        content_type: str = "application/json",
+        accept: str = "application/json",
     ) -> bytes:
         """Send any request; the way to endpoints that are not objects (discovery, version, logs)."""
-        headers = {"Accept": "application/json"}
+        headers = {"Accept": accept}
         data = None
         if body is not None:
             headers["Content-Type"] = content_type
@@ -171,8 +179,9 @@ class Client:
         fields: str = "",
         continue_token: str = "",
         limit: int = MAX_LIST_PAGE,
+        only_meta: bool = False,
     ) -> Page:
-        """Return one page of a list, consistent at its resourceVersion."""
+        """Return one page of a list, consistent at its resourceVersion; the objects whole or their metadata alone."""
         path = path_of(
             resource,
             namespace=namespace,
@@ -181,12 +190,21 @@ class Client:
             limit=str(limit) if limit else "",
             **{"continue": continue_token},
         )
-        answer = _decode_list(await self.raw("GET", path))
+        accept = PARTIAL_LIST if only_meta else "application/json"
+        answer = _decode_list(await self.raw("GET", path, accept=accept))
+        if only_meta:
+            resource = dataclasses.replace(resource, type=Object)
         items = [_whole(resource, decode(resource, item)) for item in answer.items or ()]
         return Page(items, answer.metadata.resource_version, answer.metadata.continue_)
 
     async def list(
-        self, resource: Resource, namespace: str | None = None, *, labels: str = "", fields: str = ""
+        self,
+        resource: Resource,
+        namespace: str | None = None,
+        *,
+        labels: str = "",
+        fields: str = "",
+        only_meta: bool = False,
     ) -> Page:
         """Return the whole list, page by page. A list that expires on the way is begun again once."""
         for last_try in (False, True):
@@ -195,7 +213,12 @@ class Client:
             try:
                 while True:
                     page = await self.page(
-                        resource, namespace, labels=labels, fields=fields, continue_token=token
+                        resource,
+                        namespace,
+                        labels=labels,
+                        fields=fields,
+                        continue_token=token,
+                        only_meta=only_meta,
                     )
                     items += page.items
                     token = page.continue_token

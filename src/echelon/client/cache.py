@@ -13,16 +13,24 @@ import asyncio
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import Any
 
+import msgspec
+import structlog
+
 from echelon.api.resource import Resource
 from echelon.client.base import Client
 from echelon.client.errors import ApiError, Expired, NotFound, Unreachable
+
+log = structlog.get_logger("echelon.cache")
 
 Name = tuple[str | None, str]
 Change = Callable[[Any | None, Any | None], None]
 Index = Callable[[Any], Iterable[Any]]
 
 FIRST_RETRY_S = 0.05  # a dropped watch is usually back at once
-MAX_RETRY_S = 5.0  # an API that is down is asked every few seconds, not more
+MAX_RETRY_S = (
+    2.0  # everything waits for an API that is away, or answers but is not ready yet; asking costs little
+)
+MAX_RETRY_MISSING_S = 5.0  # a kind that is not served may never be
 RETRY_FACTOR = 2.0
 
 
@@ -119,6 +127,24 @@ class Store:
             return
         self._put(name, obj)
 
+    async def catch_up(self, namespace: str | None = None, name: str = "") -> None:
+        """Compare a part of the copy with the API itself and, where it lags behind, list anew.
+
+        A watch tells everything, but nobody can know how soon: what must not be older than now asks first.
+        """
+        fields = f"metadata.name={name}" if name else ""
+        now = (await self.client.list(self.resource, namespace, fields=fields, only_meta=True)).items
+        there = {meta_of(item)[0]: meta_of(item)[1] for item in now}
+        is_behind = any(
+            (held := self._objects.get(key)) is None or not is_older(revision, meta_of(held)[1])
+            for key, revision in there.items()
+        )
+        if is_behind or any(key not in there for key in self._held_in(namespace, name)):
+            await self._list()
+
+    def _held_in(self, namespace: str | None, name: str) -> list[Name]:
+        return [key for key in self._objects if namespace in (None, key[0]) and (not name or key[1] == name)]
+
     async def run(self) -> None:
         """List and watch until cancelled."""
         retry_s = FIRST_RETRY_S
@@ -142,13 +168,19 @@ class Store:
                         revision = self._take(event.type, event.object) or revision
             except Expired:
                 revision = ""
-            except (ApiError, Unreachable) as error:
+            except (ApiError, Unreachable, msgspec.DecodeError) as error:
                 self.error = str(error)
+                if isinstance(error, msgspec.DecodeError):  # half an event, or an object nobody can read
+                    log.warning(
+                        "cannot read what is watched", resource=self.resource.plural, error=self.error
+                    )
+                    revision = ""
                 if isinstance(error, NotFound):  # the kind itself is gone: so are its objects
                     revision = ""
                     self._replace({})
                 await asyncio.sleep(retry_s)
-                retry_s = min(retry_s * RETRY_FACTOR, MAX_RETRY_S)
+                most_s = MAX_RETRY_MISSING_S if isinstance(error, NotFound) else MAX_RETRY_S
+                retry_s = min(retry_s * RETRY_FACTOR, most_s)
 
     async def _list(self) -> str:
         page = await self.client.list(self.resource, self.namespace, labels=self.labels, fields=self.fields)
@@ -230,6 +262,7 @@ class Cache:
         self.client = client
         self._stores: dict[tuple[str, str, str, str | None, str, str], Store] = {}
         self._tasks: dict[tuple[str, str, str, str | None, str, str], asyncio.Task[None]] = {}
+        self._of_kind: dict[tuple[str, str, str], list[Store]] = {}  # by group, version and plural
 
     def store(
         self, resource: Resource, namespace: str | None = None, *, labels: str = "", fields: str = ""
@@ -238,21 +271,23 @@ class Cache:
         key = (resource.group, resource.version, resource.plural, namespace, labels, fields)
         if key not in self._stores:
             store = self._stores[key] = Store(self.client, resource, namespace, labels=labels, fields=fields)
+            self._of_kind.setdefault(key[:3], []).append(store)
             self._tasks[key] = asyncio.create_task(store.run(), name=f"cache {resource.plural}")
         return self._stores[key]
 
     def observe(self, resource: Resource, obj: Any) -> None:
         """Feed back the result of a write of our own."""
-        for key, store in self._stores.items():
-            if key[:3] == (resource.group, resource.version, resource.plural):
-                store.observe(obj)
+        for store in self._of_kind.get((resource.group, resource.version, resource.plural), ()):
+            store.observe(obj)
 
     async def drop(
         self, resource: Resource, namespace: str | None = None, *, labels: str = "", fields: str = ""
     ) -> None:
         """Stop following a resource nobody needs any more."""
         key = (resource.group, resource.version, resource.plural, namespace, labels, fields)
-        self._stores.pop(key, None)
+        store = self._stores.pop(key, None)
+        if store is not None:
+            self._of_kind[key[:3]].remove(store)
         task = self._tasks.pop(key, None)
         if task:
             task.cancel()
@@ -274,4 +309,5 @@ class Cache:
             task.cancel()
         await asyncio.gather(*tasks, return_exceptions=True)
         self._stores.clear()
+        self._of_kind.clear()
         self._tasks.clear()

@@ -11,6 +11,7 @@ import asyncio
 import contextlib
 import json
 import os
+import socket
 import ssl
 import tempfile
 from collections.abc import AsyncIterator, Mapping
@@ -23,6 +24,7 @@ import aiohttp
 from echelon.client.base import Client, Reply
 from echelon.client.errors import Unreachable, error_of
 from echelon.client.kubeconfig import Access, ConfigError, ExecPlugin
+from echelon.client.rate import Rate
 
 MAX_IN_FLIGHT = 64  # requests of one client; the server's own limit for all clients is 400 by default
 MAX_READ_TRIES = 4  # a read that fails four times in a row is somebody else's decision
@@ -31,6 +33,11 @@ REQUEST_TIMEOUT_S = 60.0  # the server ends ordinary requests after 60 s itself
 CONNECT_TIMEOUT_S = 10.0
 TOKEN_FILE_AGE = timedelta(seconds=60)  # rotated tokens are picked up within a minute, as kubectl does
 EXEC_TIMEOUT_S = 60.0
+SILENCE_S = (
+    150.0  # of a watch: servers send a bookmark every minute; two missed mean nobody is there any more
+)
+# after 15 idle seconds the other side is asked every 5; what it does not acknowledge for 30 s has not arrived
+KEEP_ALIVE = {"TCP_KEEPIDLE": 15, "TCP_KEEPINTVL": 5, "TCP_KEEPCNT": 3, "TCP_USER_TIMEOUT": 30_000}
 RETRYABLE = frozenset({429, 502, 503, 504})
 
 
@@ -139,8 +146,9 @@ async def run_exec_plugin(plugin: ExecPlugin) -> dict[str, Any]:
 class HttpTransport:
     """Carries requests over HTTP(S)."""
 
-    def __init__(self, access: Access, *, user_agent: str = "echelon") -> None:
+    def __init__(self, access: Access, *, user_agent: str = "echelon", rate: Rate | None = None) -> None:
         self.access = access
+        self._rate = rate
         self._credentials = Credentials(access)
         self._slots = asyncio.Semaphore(MAX_IN_FLIGHT)
         self._ssl = ssl_context(access)
@@ -150,8 +158,10 @@ class HttpTransport:
     def _open(self) -> aiohttp.ClientSession:
         if self._session is None:
             self._session = aiohttp.ClientSession(
-                connector=aiohttp.TCPConnector(limit=0, ssl=self._ssl if self._ssl is not None else True),
-                headers={"User-Agent": self._user_agent},
+                connector=aiohttp.TCPConnector(
+                    limit=0, ssl=self._ssl if self._ssl is not None else True, socket_factory=attentive_socket
+                ),
+                headers=[("User-Agent", self._user_agent), *self.access.headers],
                 timeout=aiohttp.ClientTimeout(total=REQUEST_TIMEOUT_S, sock_connect=CONNECT_TIMEOUT_S),
                 proxy=self.access.proxy_url or None,
                 read_bufsize=2**20,
@@ -180,6 +190,8 @@ class HttpTransport:
         raise AssertionError("unreachable")
 
     async def _once(self, method: str, path: str, headers: Mapping[str, str], body: bytes | None) -> Reply:
+        if self._rate is not None:
+            await self._rate.wait()
         everything = [*headers.items(), *await self._credentials.headers()]
         try:
             async with self._open().request(
@@ -199,8 +211,10 @@ class HttpTransport:
 
     async def stream(self, path: str, headers: Mapping[str, str]) -> AsyncIterator[bytes]:
         """Yield the lines of a GET as they come; a broken stream raises Unreachable."""
+        if self._rate is not None:
+            await self._rate.wait()
         everything = [*headers.items(), *await self._credentials.headers()]
-        forever = aiohttp.ClientTimeout(total=None, sock_connect=CONNECT_TIMEOUT_S)
+        forever = aiohttp.ClientTimeout(total=None, sock_connect=CONNECT_TIMEOUT_S, sock_read=SILENCE_S)
         try:
             async with self._open().get(
                 self.access.server + path, headers=everything, timeout=forever, **self._server_name()
@@ -223,6 +237,17 @@ class HttpTransport:
                 await session.close()
 
 
+def attentive_socket(info: tuple[Any, ...]) -> socket.socket:
+    """Make a socket that notices within half a minute when the network swallows everything."""
+    family, kind, protocol, *_ = info
+    made = socket.socket(family, kind, protocol)
+    made.setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)
+    for name, value in KEEP_ALIVE.items():
+        if hasattr(socket, name):  # each system has its own words for some of them
+            made.setsockopt(socket.IPPROTO_TCP, getattr(socket, name), value)
+    return made
+
+
 async def lines(pieces: AsyncIterator[bytes]) -> AsyncIterator[bytes]:
     """Cut a stream of pieces into lines; watch events may be longer than any buffer."""
     held: list[bytes] = []
@@ -243,6 +268,8 @@ async def lines(pieces: AsyncIterator[bytes]) -> AsyncIterator[bytes]:
         yield b"".join(held)
 
 
-def connect(access: Access, *, field_manager: str = "echelon", user_agent: str = "echelon") -> Client:
+def connect(
+    access: Access, *, field_manager: str = "echelon", user_agent: str = "echelon", rate: Rate | None = None
+) -> Client:
     """Return a client over HTTP."""
-    return Client(HttpTransport(access, user_agent=user_agent), field_manager=field_manager)
+    return Client(HttpTransport(access, user_agent=user_agent, rate=rate), field_manager=field_manager)

@@ -55,6 +55,7 @@ class Access(msgspec.Struct, frozen=True, kw_only=True):
     exec_plugin: ExecPlugin | None = None
     impersonate: str = ""
     impersonate_groups: tuple[str, ...] = ()
+    headers: tuple[tuple[str, str], ...] = ()  # sent with every request, for gateways before the server
 
 
 def load(path: str | None = None, context: str | None = None) -> Access:

@@ -6,7 +6,7 @@ import secrets
 
 import msgspec
 
-from echelon.api.scope import SCOPES
+from echelon.api.scope import CLUSTER, SCOPES
 from echelon.controllers.delivery import Delivery
 from echelon.controllers.eviction import Evictions
 from echelon.controllers.membership import Membership
@@ -37,6 +37,7 @@ class EngineOptions(msgspec.Struct, frozen=True, kw_only=True):
     delivery: work_generation_seen.Options = work_generation_seen.Options()
     membership: membership.Options = membership.Options()
     vetoes: Vetoes = Vetoes()
+    without: frozenset[str] = frozenset()  # of "namespaced", "staged_runs", "evictions", "inventory"
 
 
 def hub_controllers(manager: Manager, options: EngineOptions) -> list[Controller]:
@@ -46,12 +47,14 @@ def hub_controllers(manager: Manager, options: EngineOptions) -> list[Controller
     metrics = RunMetrics(manager.telemetry.registry, manager.clock)
     placement_metrics = PlacementMetrics(manager.telemetry.registry, manager.clock)
     made: list[Controller] = [
-        Membership(cache, options.membership, MemberMetrics(manager.telemetry.registry)),
-        Profiles(cache, options.membership),
-        Evictions(cache),
-        SealKey(cache, secrets.token_bytes(KEY_BYTES)),
+        Membership(cache, options.membership, MemberMetrics(manager.telemetry.registry))
     ]
-    for scope in SCOPES:
+    if "inventory" not in options.without:
+        made.append(Profiles(cache, options.membership))
+    if "evictions" not in options.without:
+        made.append(Evictions(cache))
+    made.append(SealKey(cache, secrets.token_bytes(KEY_BYTES)))
+    for scope in (CLUSTER,) if "namespaced" in options.without else SCOPES:
         made += [
             Placements(cache, selection, scope, options.placements, metrics=placement_metrics),
             Scheduler(cache, scope),
@@ -59,6 +62,7 @@ def hub_controllers(manager: Manager, options: EngineOptions) -> list[Controller
             Overrides(cache, scope),
             Delivery(cache, scope, options.delivery),
             ReportsBack(cache, scope),
-            StagedRuns(cache, scope, options.runs, selection=selection, metrics=metrics),
         ]
+        if "staged_runs" not in options.without:
+            made.append(StagedRuns(cache, scope, options.runs, selection=selection, metrics=metrics))
     return made

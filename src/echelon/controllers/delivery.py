@@ -34,7 +34,7 @@ from echelon.rules import work_generation
 from echelon.rules.plan import NOTHING, Plan
 from echelon.rules.work_generation_content import binding_of_work, placement_of, placement_of_work
 from echelon.rules.work_generation_seen import Options, Orphans, Seen
-from echelon.runtime.controller import Watch, each, own_key
+from echelon.runtime.controller import Watch, own_key
 
 WORKERS = 16  # decisions wait for writes; more side by side only queue up in the API server
 
@@ -74,7 +74,7 @@ class Delivery:
     def watches(self) -> Sequence[Watch]:
         """Follow bindings, their Works, and whatever a failed delivery may be waiting for."""
         return (
-            each(self.scope.binding),
+            Watch(self.scope.binding, _of_binding),
             Watch(WORKS, self._of_work),
             Watch(MEMBER_CLUSTERS, self._of_member),
             Watch(self.scope.placement, self._of_placement),
@@ -192,6 +192,10 @@ class Delivery:
     def explain(self, seen: Seen | Orphans, error: ApiError, now: datetime) -> Plan:
         """Say what the API server has against the Works."""
         return NOTHING if isinstance(seen, Orphans) else work_generation.explain(seen, str(error), now)
+
+
+def _of_binding(old: Binding | None, new: Binding | None) -> Iterable[Key]:
+    return (own_key(new if new is not None else old),) if new is None or work_generation.is_due(new) else ()
 
 
 def _group_of(snapshot: ResourceSnapshot) -> tuple[str | None, str, str]:

@@ -20,6 +20,7 @@ from echelon.client.cache import Cache
 from echelon.client.errors import ApiError
 from echelon.controllers.selection import Selection
 from echelon.rules import placements
+from echelon.rules.placement_status import Memory
 from echelon.rules.placements import copy_namespace
 from echelon.rules.plan import Plan
 from echelon.rules.select import InvalidSelection, Selected
@@ -65,6 +66,7 @@ class Placements:
         self._written: dict[
             Key, datetime
         ] = {}  # when a status was last written, to pace the writes of big ones
+        self._memories: dict[Key, Memory] = {}  # what was said last; nothing is lost with it
         if metrics is not None:
             self._placements.subscribe(partial(metrics.sees, scope))
         self._made = [
@@ -104,6 +106,7 @@ class Placements:
         if placement is None:
             self._selection.forget(self.scope, key)
             self._written.pop(key, None)
+            self._memories.pop(key, None)
             return None
         selected: Selected | None = None
         problem = ""
@@ -126,6 +129,7 @@ class Placements:
             copy=self._copies.get(key.name, namespace) if namespace and self._copies else None,
             has_copy_namespace=bool(namespace) and self._is_there(namespace),
             written_at=self._written.get(key),
+            memory=self._memories.setdefault(key, Memory()),
             options=self.options,
         )
 

@@ -43,19 +43,20 @@ class Seals:
 
     def opened(self, snapshot: ResourceSnapshot) -> ResourceSnapshot:
         """Return a snapshot with its Secrets as they are delivered; one that does not open stays as it is."""
-        if not any_sealed(snapshot.spec.selected_resources):
-            return snapshot
         place = (snapshot.metadata.uid, snapshot.metadata.resource_version)
         found = self._opened.get(place)
         if found is None:
-            try:
-                opened = tuple(open_sealed(snapshot.spec.selected_resources, self._key()))
-            except CannotOpen:
-                return snapshot  # delivery says so: it never delivers what is sealed
-            spec = msgspec.structs.replace(snapshot.spec, selected_resources=opened)
+            found = snapshot
+            if any_sealed(snapshot.spec.selected_resources):
+                try:
+                    opened = tuple(open_sealed(snapshot.spec.selected_resources, self._key()))
+                except CannotOpen:
+                    return snapshot  # delivery says so: it never delivers what is sealed
+                spec = msgspec.structs.replace(snapshot.spec, selected_resources=opened)
+                found = msgspec.structs.replace(snapshot, spec=spec)
             if len(self._opened) >= MAX_OPENED:
                 self._opened.pop(next(iter(self._opened)))
-            found = self._opened[place] = msgspec.structs.replace(snapshot, spec=spec)
+            self._opened[place] = found
         return found
 
     def _key(self) -> bytes:

@@ -15,6 +15,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import Any, NamedTuple
 
 import msgspec
+import structlog
 
 from echelon.api.builtin import NAMESPACES, SERVICES
 from echelon.api.placement import Placement
@@ -22,6 +23,7 @@ from echelon.api.resource import Resource
 from echelon.api.scope import Key, Scope
 from echelon.client.base import Client
 from echelon.client.cache import Cache, Store
+from echelon.client.errors import ApiError
 from echelon.controllers.kinds import ServedKinds
 from echelon.controllers.sealing import Seals
 from echelon.rules.kinds import Kinds
@@ -29,6 +31,8 @@ from echelon.rules.labels import InvalidSelector, matches
 from echelon.rules.manifest import clean
 from echelon.rules.propagate import NAMESPACE, Gvk, Vetoes
 from echelon.rules.select import InvalidSelection, Look, Selected, looks, select
+
+log = structlog.get_logger("echelon.selection")
 
 SYNC_WAIT_S = 10.0  # a first list that takes longer is an error to try again; guessing would remove resources
 IN_NAMESPACE = "selection-namespace"
@@ -93,6 +97,20 @@ class Selection:
         if isinstance(answer.selected, InvalidSelection):
             raise answer.selected
         return answer.selected
+
+    async def select_now(self, scope: Scope, placement: Placement) -> Selected:
+        """Return what a placement selects, on copies that are no older than this call."""
+        wanted = looks(placement, self.vetoes)
+        kinds = await self._follow_all(wanted)
+        source = _Source(kinds, self._followed, self.vetoes)
+        await asyncio.gather(*(self._catch_up(*place) for place in _places(wanted, source)))
+        return await self.select(scope, placement)
+
+    async def _catch_up(self, resource: Resource, namespace: str | None, name: str) -> None:
+        try:
+            await self._followed[resource].catch_up(namespace, name)
+        except ApiError as error:  # one kind whose server is away: its copy has to do, as for everybody else
+            log.warning("could not compare with the API", resource=resource.plural, error=str(error))
 
     def forget(self, scope: Scope, key: Key) -> None:
         """Stop caring about a placement that is gone."""
@@ -257,6 +275,21 @@ class _Source:
         """Tell whether there is such a Service."""
         store = self._stores.get(SERVICES)
         return store is not None and store.get(name, namespace) is not None
+
+
+def _places(wanted: Iterable[Look], source: _Source) -> Iterable[tuple[Resource, str | None, str]]:
+    """Return where a placement looks: kind, namespace (None: all of them), name ("": any)."""
+    places: dict[tuple[Resource, str | None, str], None] = {}
+    for look in wanted:
+        resource = source.find(look.gvk)
+        if resource is not None:
+            places[resource, look.namespace, look.name] = None
+        if look.everything_in:
+            for namespace in source.objects(NAMESPACES, None, look.name):
+                if _fits(look, namespace):
+                    inside = (namespace["metadata"]["name"], "")
+                    places.update(((kind, *inside), None) for kind in source.namespaced_kinds())
+    return places
 
 
 def _collected(kinds: Kinds, vetoes: Vetoes) -> list[Resource]:

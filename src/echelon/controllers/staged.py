@@ -23,10 +23,10 @@ from echelon.api.staged import Approval, Run
 from echelon.client.cache import Cache, Store
 from echelon.client.errors import NotFound
 from echelon.rules.plan import Plan
-from echelon.rules.rollout import is_failing, is_over, step
+from echelon.rules.rollout import is_failing, step
 from echelon.rules.run_cluster import is_news
-from echelon.rules.run_phases import RunPhase, run_phase
-from echelon.rules.run_seen import Options, Seen
+from echelon.rules.run_phases import RunPhase, is_over, run_phase
+from echelon.rules.run_seen import Options, Planned, Seen
 from echelon.rules.select import InvalidSelection, Selected
 from echelon.runtime.controller import Watch, each
 from echelon.runtime.run_metrics import RunMetrics
@@ -40,8 +40,8 @@ Place = tuple[str | None, str]  # namespace and name
 class Selects(Protocol):
     """Knows what placements select now."""
 
-    async def select(self, scope: Scope, placement: Placement) -> Selected:
-        """Return it; raises InvalidSelection for the author's errors."""
+    async def select_now(self, scope: Scope, placement: Placement) -> Selected:
+        """Return it, no older than this call; raises InvalidSelection for the author's errors."""
         ...
 
 
@@ -107,6 +107,9 @@ class StagedRuns:
         self._cluster_overrides = cache.store(CLUSTER_OVERRIDE_SNAPSHOTS)
         self._overrides = cache.store(OVERRIDE_SNAPSHOTS)
         self._written_at: dict[Key, datetime] = {}  # paces status writes; nothing is lost with it
+        self._planned: dict[Key, Planned] = {}  # saves planning the same again; likewise
+        self._fleet = 0  # grows whenever a member cluster comes, goes or is relabelled
+        self._clusters.subscribe(self._count_fleet)
         self._doubted: set[Key] = set()  # runs to be read from the API itself next time; likewise
 
     @property
@@ -149,9 +152,12 @@ class StagedRuns:
         one: Any = new or old
         return self._alive(STRATEGY, (one.namespace, one.name))
 
+    def _count_fleet(self, old: Any | None, new: Any | None) -> None:
+        if _is_relabelled(old, new):
+            self._fleet += 1
+
     def _of_cluster(self, old: Any | None, new: Any | None) -> Iterable[Key]:
-        """Heartbeats are no news; labels are."""
-        if old is not None and new is not None and old.metadata.labels == new.metadata.labels:
+        if not _is_relabelled(old, new):
             return ()
         one: Any = new or old
         places = {
@@ -166,6 +172,7 @@ class StagedRuns:
         run: Run | None = self._runs.get(key.name, key.namespace)
         if run is None:
             self._written_at.pop(key, None)
+            self._planned.pop(key, None)
             self._doubted.discard(key)
             return None
         seen = self._from_copy(run)
@@ -176,7 +183,7 @@ class StagedRuns:
         return await self._with_content(seen)
 
     def _from_copy(self, run: Run) -> Seen:
-        place: Place = (run.namespace, run.spec.placement_name)
+        key, place = Key(run.namespace, run.name), (run.namespace, run.spec.placement_name)
         return Seen(
             scope=self.scope,
             run=run,
@@ -189,7 +196,9 @@ class StagedRuns:
             snapshots=self._snapshots.by(PLACEMENT, place),
             rivals={other.name: other for other in self._runs.by(PLACEMENT, place) if other.name != run.name},
             options=self.options,
-            written_at=self._written_at.get(Key(run.namespace, run.name)),
+            written_at=self._written_at.get(key),
+            planned=self._planned.setdefault(key, Planned()),
+            fleet=self._fleet,
         )
 
     def _requests(self, run: Run) -> dict[str, Approval]:
@@ -220,6 +229,7 @@ class StagedRuns:
             bindings=(await list_(scope.binding, namespace, labels=labels)).items,
             snapshots=(await list_(scope.resource_snapshot, namespace, labels=labels)).items,
             clusters={cluster.name: cluster for cluster in (await list_(MEMBER_CLUSTERS)).items},
+            planned=None,
         )
 
     async def _get(self, resource: Resource, name: str, namespace: str | None) -> Any | None:
@@ -240,7 +250,7 @@ class StagedRuns:
         if seen.run.spec.resource_snapshot_index or seen.placement is None:
             return seen
         try:
-            selected = await self._selection.select(self.scope, seen.placement)
+            selected = await self._selection.select_now(self.scope, seen.placement)
         except InvalidSelection as error:
             return replace(seen, selection_problem=error.text)
         return replace(seen, resources=selected.manifests)
@@ -256,6 +266,11 @@ class StagedRuns:
         if plan.status is not None:
             self._written_at[key] = now
         return plan
+
+
+def _is_relabelled(old: Any | None, new: Any | None) -> bool:
+    """Whether a member cluster came, went or has other labels; heartbeats are no news."""
+    return old is None or new is None or old.metadata.labels != new.metadata.labels
 
 
 def _nobody(_old: Any | None, _new: Any | None) -> Iterable[Key]:

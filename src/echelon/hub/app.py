@@ -15,7 +15,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from echelon.hub import access, builtins, discovery, health, openapi, policies, rest, webhooks
+from echelon.hub import access, builtins, discovery, health, openapi, policy_bindings, rest, webhooks
 from echelon.hub.access_rules import Attributes
 from echelon.hub.admission import Admission
 from echelon.hub.body import MAX_BODY
@@ -31,6 +31,7 @@ from echelon.hub.impersonate import impersonated
 from echelon.hub.kinds import encode
 from echelon.hub.limits import LimitRanges
 from echelon.hub.metrics import Metrics
+from echelon.hub.mutations import MutationPlugin
 from echelon.hub.negotiate import YAML, accept, document
 from echelon.hub.policies import PolicyPlugin
 from echelon.hub.route import HUB, Target, route, split_cluster
@@ -64,6 +65,7 @@ VERSION = {
 }
 NO_HEAD = ("/api", "/version", "/openapi")
 """Documents that are not there for who only wants to know whether they are."""
+READS = frozenset({"get", "list", "watch"})
 _log = logging.getLogger(__name__)
 
 
@@ -77,7 +79,8 @@ class Hub:
         self.admission = Admission()
         self.hooks = HookClient()
         self.seen: Remembered = OrderedDict()
-        self.admission.plugins += [LimitRanges(), WebhookPlugin(self.hooks), PolicyPlugin()]
+        webhooks = WebhookPlugin(self.hooks)
+        self.admission.plugins += [LimitRanges(), MutationPlugin(), PolicyPlugin(), webhooks]
         self.authority: Authority | None = None
         self.tokens = Tokens(self)
         self.pod_log: Callable[[str, dict[str, Any], str], str] = lambda _cluster, _pod, _container: ""
@@ -190,6 +193,8 @@ class Hub:
         try:
             response = await rest.serve(call)
         except StatusError as error:
+            if call.verb not in READS:  # a conflict with a write that a crash takes back never was
+                await self.store.settled()
             response = refuse(error, request)
         for warning in call.warnings:
             response.headers.append(("Warning", f"299 - {quote(warning)}"))
@@ -215,7 +220,7 @@ class Hub:
         resource = event.table.resource
         if resource in access.RESOURCES:
             self.clusters[event.table.cluster].access_changed(event)
-        elif resource in policies.RESOURCES or resource in webhooks.RESOURCES:
+        elif resource in policy_bindings.RESOURCES or resource in webhooks.RESOURCES:
             self.clusters[event.table.cluster].admission_changed()
         elif resource == CRDS:
             self.clusters[event.table.cluster].crd_changed(event)

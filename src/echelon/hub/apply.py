@@ -30,6 +30,7 @@ import msgspec
 
 from echelon.hub import fieldset
 from echelon.hub.fieldset import FieldSet
+from echelon.hub.mistyped import is_mistyped, misfits
 from echelon.hub.owners import Elsewhere, Entry, Managers, before_first_apply, decode, owner_text
 from echelon.hub.shape import Shape, shape_of
 from echelon.hub.status import StatusError, bad_request
@@ -93,7 +94,7 @@ def track_update(
     new: Object,
     manager: str,
     schema: Any,
-    now: str,
+    now: str | None,
     api_version: str,
     subresource: str = "",
     operation: str = "Update",
@@ -105,8 +106,11 @@ def track_update(
     if live is not None and not managers.entries:
         return _with_managed_fields(new, managers)  # untracked objects stay so until somebody applies
     shape = shape_of(schema)
-    touched, removed = compare(live or {}, new, shape)
-    touched, removed = _without_reset(touched, removed, _reset_of(subresource, reset))
+    reset = _reset_of(subresource, reset)
+    if is_mistyped(live, new, shape, reset):
+        return _with_managed_fields(new, decode((live or {}).get("metadata", {}).get("managedFields") or []))
+    touched, removed = compare(live or shape.nothing, new, shape)
+    touched, removed = _without_reset(touched, removed, reset)
     me = Entry.of(manager, operation, api_version, subresource)
     managers.yield_fields(touched, removed, elsewhere=elsewhere)
     if touched:
@@ -131,9 +135,12 @@ def apply(
     _check_configuration(applied, api_version)
     shape = shape_of(schema)
     wanted = _fields(applied, shape)
+    if live is not None and shape.typed:
+        _expect_typed(live, applied, shape)
     managers = decode((live or {}).get("metadata", {}).get("managedFields") or [])
     if live is not None and not managers.entries:
-        before_first_apply(managers, compare({}, live, shape)[0], api_version, subresource, now)
+        there, _ = _without_reset(compare(shape.nothing, live, shape)[0], {}, _reset_of(subresource, reset))
+        before_first_apply(managers, there, api_version, subresource, now)
     attempt = _Attempt(live or {}, applied, shape, _reset_of(subresource, reset), elsewhere)
     me = Entry.of(manager, "Apply", api_version, subresource)
     try:
@@ -253,12 +260,23 @@ def _fields(applied: Object, shape: Shape) -> FieldSet:
     try:
         return fields_of(applied, shape)
     except Mistyped as error:
-        metadata = applied.get("metadata")
-        metadata = metadata if isinstance(metadata, dict) else {}
-        version = applied["apiVersion"]
-        version = version if "/" in version else f"/{version}"
-        what = f"{metadata.get('namespace', '')}/{metadata.get('name', '')}; {version}, Kind={applied.get('kind')}"
-        raise StatusError(500, "", f"failed to create typed patch object ({what}): {error}") from error
+        raise _untyped("patch", applied, error) from error
+
+
+def _expect_typed(live: Object, applied: Object, shape: Shape) -> None:
+    """Refuse to merge into an object whose fields cannot be told apart."""
+    found = misfits(live, shape)
+    if found:
+        raise _untyped("live", {**live, "kind": applied["kind"]}, Mistyped(found))
+
+
+def _untyped(which: str, obj: Object, error: Mistyped) -> StatusError:
+    metadata = obj.get("metadata")
+    metadata = metadata if isinstance(metadata, dict) else {}
+    version = obj["apiVersion"]
+    version = version if "/" in version else f"/{version}"
+    what = f"{metadata.get('namespace', '')}/{metadata.get('name', '')}; {version}, Kind={obj.get('kind')}"
+    return StatusError(500, "", f"failed to create typed {which} object ({what}): {error}")
 
 
 def _reset_of(subresource: str, reset: FieldSet | None) -> FieldSet:

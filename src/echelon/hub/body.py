@@ -6,13 +6,11 @@ that kube-apiserver would answer; nothing here can make the hub fail or hang.
 
 from __future__ import annotations
 
-import re
 from typing import Any
 
 import msgspec
-import yaml
 
-from echelon.hub import protobuf
+from echelon.hub import protobuf, yamltext
 from echelon.hub.call import Call
 from echelon.hub.gotext import quote
 from echelon.hub.jsontext import json_problem
@@ -30,8 +28,6 @@ YAML_TYPE = "application/yaml"
 WRITE_TYPES = [JSON_TYPE, YAML_TYPE, PROTOBUF_TYPE]
 MAX_SHOWN = 30
 """Characters of an unreadable body that its refusal shows."""
-
-_ALIAS = re.compile(rb"(^|[\s\[{,:-])\*[A-Za-z0-9_-]+")
 
 
 def media_type(call: Call) -> str:
@@ -81,65 +77,13 @@ def check_depth(body: bytes, value: Any) -> None:
 
 
 def decode_yaml(body: bytes, failing: str = "error converting YAML to JSON") -> Any:
-    """Decode the first YAML document of a body; anchors are refused when they could multiply."""
-    before = f"{failing}: " if failing else ""
-    if len(_ALIAS.findall(body)) > 100:
-        raise bad_request(f"{before}yaml: document contains excessive aliasing")
+    """Decode a YAML document."""
     try:
-        value = _first(body)
-    except (yaml.YAMLError, UnicodeDecodeError, ValueError, RecursionError) as error:
-        raise bad_request(f"{before}yaml: {_yaml_problem(error)}") from None
-    if isinstance(value, dict | list):
-        check_depth(body, value)
-        try:
-            return msgspec.json.decode(msgspec.json.encode(_named(value)))
-        except (TypeError, ValueError, RecursionError) as error:
-            raise bad_request(f"{before}{error}") from None
+        value = yamltext.load(body)
+    except ValueError as error:
+        raise bad_request(f"{failing}: {error}" if failing else str(error)) from None
+    check_depth(body, value)
     return value
-
-
-def _first(body: bytes) -> Any:
-    """Read the first document; what follows it is nobody's."""
-    loader = _Loader(body)
-    try:
-        return loader.get_data() if loader.check_data() else None  # type: ignore[no-untyped-call]
-    finally:
-        loader.dispose()
-
-
-def _named(value: Any) -> Any:
-    """Return YAML with text for names: `yes: 1` is a field called true in JSON."""
-    if isinstance(value, dict):
-        return {
-            str(key).lower() if isinstance(key, bool) else key: _named(inner) for key, inner in value.items()
-        }
-    if isinstance(value, list):
-        return [_named(inner) for inner in value]
-    return value
-
-
-def _yaml_problem(error: Exception) -> str:
-    """Say where and why a text is no YAML."""
-    mark = getattr(error, "problem_mark", None)
-    if mark is not None:
-        # A scanner has not yet counted the line it stumbled in; a parser has.
-        line = mark.line + 1 if isinstance(error, yaml.scanner.ScannerError) else max(mark.line, 1)
-        return f"line {line}: {getattr(error, 'problem', '')}"
-    return str(error).splitlines()[0] if str(error) else "cannot be read"
-
-
-class _Loader(yaml.CSafeLoader):
-    """A safe loader that leaves timestamps and the old booleans of YAML 1.1 to JSON's rules."""
-
-
-_Loader.yaml_implicit_resolvers = {
-    first: [
-        (tag, pattern)
-        for tag, pattern in resolvers
-        if tag not in {"tag:yaml.org,2002:timestamp", "tag:yaml.org,2002:value"}
-    ]
-    for first, resolvers in yaml.CSafeLoader.yaml_implicit_resolvers.items()
-}
 
 
 def decode_document(call: Call) -> Any:

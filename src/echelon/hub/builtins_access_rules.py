@@ -5,11 +5,10 @@ What it must never do: judge whether the caller may grant what they say; `escala
 
 from __future__ import annotations
 
-import re
 from typing import Any
 
+from echelon.hub import metadata
 from echelon.hub.builtins_pod_rules import Found, Rule
-from echelon.hub.metadata import SUBDOMAIN_FMT, SUBDOMAIN_MESSAGE
 
 Json = dict[str, Any]
 
@@ -52,7 +51,6 @@ def _policy_rules(found: Found, obj: Json, *, namespaced: bool) -> None:
             found.required(f"{path}.resources", "resource rules must supply at least one resource")
 
 
-_SUBDOMAIN = re.compile(SUBDOMAIN_FMT + r"\Z")
 _SUBJECTS = ("ServiceAccount", "User", "Group")
 _RBAC = "rbac.authorization.k8s.io"
 
@@ -71,11 +69,14 @@ def _binding(kinds: tuple[str, ...]) -> Rule:
             if not subject.get("name"):
                 found.required(f"{path}.name")
             kind = subject.get("kind", "")
-            if kind == "ServiceAccount" and subject.get("name") and not _SUBDOMAIN.match(subject["name"]):
-                found.invalid(f"{path}.name", subject["name"], SUBDOMAIN_MESSAGE)
             if kind not in _SUBJECTS:
                 found.unsupported(f"{path}.kind", kind, list(_SUBJECTS))
-            elif kind == "ServiceAccount" and not subject.get("namespace") and len(kinds) == 1:
+            elif kind != "ServiceAccount" and subject.get("apiGroup", _RBAC) != _RBAC:
+                found.unsupported(f"{path}.apiGroup", subject["apiGroup"], [_RBAC])
+            elif kind == "ServiceAccount" and subject.get("name"):
+                for text in metadata.subdomain_problems(subject["name"]):
+                    found.invalid(f"{path}.name", subject["name"], text)
+            if kind == "ServiceAccount" and not subject.get("namespace") and len(kinds) == 1:
                 found.required(f"{path}.namespace")
         if old is not None and ref != old.get("roleRef"):
             go = {name[0].upper() + name[1:]: ref.get(name, "") for name in ("apiGroup", "kind", "name")}

@@ -9,6 +9,7 @@ What it must never do: refuse; validation comes after.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Iterator
 from typing import Any
 
@@ -63,10 +64,19 @@ def containers_of(spec: Json) -> Iterator[Json]:
                 yield container
 
 
+_PART = r"[a-z0-9]+(?:(?:\.|_|__|-+)[a-z0-9]+)*"
+_IMAGE = re.compile(
+    r"(?:(?=[^/]*[.:A-Z]|localhost/)[A-Za-z0-9.-]+(?::[0-9]+)?/)?"
+    rf"{_PART}(?:/{_PART})*(?::\w[\w.-]{{0,127}})?(?:@[A-Za-z][A-Za-z0-9+._-]*:[0-9a-fA-F]{{32,}})?",
+    re.ASCII,
+)
+"""What an image may be called; anything else is never pulled always."""
+
+
 def pull_policy(image: str) -> str:
     """Return when an image is pulled if nothing is said: always, if its name does not fix its content."""
     last = image.rpartition("/")[2]
-    if "@" in last:
+    if "@" in last or not _IMAGE.fullmatch(image):
         return "IfNotPresent"
     tag = last.partition(":")[2]
     return "Always" if tag in ("", "latest") else "IfNotPresent"
@@ -203,11 +213,6 @@ def _job_born(_call: Call, obj: Json) -> None:
     }
 
 
-def _daemon_set_born(_call: Call, obj: Json) -> None:
-    annotations = obj["metadata"].setdefault("annotations", {})
-    annotations.setdefault("deprecated.daemonset.template.generation", "1")
-
-
 def _protected(finalizer: str) -> Callable[[Call, Json], None]:
     def add(call: Call, obj: Json) -> None:
         held = obj["metadata"].setdefault("finalizers", [])
@@ -258,5 +263,4 @@ _BORN: dict[str, Callable[[Call, Json], None]] = {
     "/persistentvolumes": _protected("kubernetes.io/pv-protection"),
     "/persistentvolumeclaims": _protected("kubernetes.io/pvc-protection"),
     "batch/jobs": _job_born,
-    "apps/daemonsets": _daemon_set_born,
 }

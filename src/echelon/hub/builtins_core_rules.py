@@ -10,6 +10,7 @@ import re
 from typing import Any
 
 from echelon.hub import metadata
+from echelon.hub.builtins_network_rules import port as check_port
 from echelon.hub.builtins_pod_rules import Found, Rule
 from echelon.rules.quantity import InvalidQuantity, quantity_of
 
@@ -87,11 +88,6 @@ def _secret(found: Found, obj: Json, old: Json | None) -> None:
         found.required("metadata.annotations[kubernetes.io/service-account.name]")
 
 
-def _port(found: Found, value: Any, path: str) -> None:
-    if value.__class__ is int and not 1 <= value <= 65535:
-        found.invalid(path, value, "must be between 1 and 65535, inclusive")
-
-
 def _service(found: Found, obj: Json, old: Json | None) -> None:
     spec = obj.get("spec") or {}
     kind, ports = spec.get("type", "ClusterIP"), spec.get("ports") or []
@@ -106,13 +102,14 @@ def _service(found: Found, obj: Json, old: Json | None) -> None:
         name = port.get("name", "")
         if not name and len(ports) > 1:
             found.required(f"{path}.name")
-        elif name and metadata.LABEL_FMT and not re.fullmatch(metadata.LABEL_FMT, name):
-            found.invalid(f"{path}.name", name, metadata.LABEL_MESSAGE)
+        elif name and (problems := metadata.label_name_problems(name)):
+            for text in problems:
+                found.invalid(f"{path}.name", name, text)
         elif name in names:
             found.duplicate(f"{path}.name", name)
         names.add(name)
-        _port(found, port.get("port", 0), f"{path}.port")
-        _port(found, port.get("targetPort"), f"{path}.targetPort")
+        check_port(found, port.get("port", 0), f"{path}.port")
+        check_port(found, port.get("targetPort"), f"{path}.targetPort")
         node_port = port.get("nodePort")
         if node_port and not 30000 <= node_port <= 32767:
             found.invalid(
@@ -131,62 +128,6 @@ def _service(found: Found, obj: Json, old: Json | None) -> None:
         before, after = (old.get("spec") or {}).get("clusterIPs"), spec.get("clusterIPs")
         if before and spec.get("clusterIP") != before[0]:
             found.invalid("spec.clusterIPs[0]", after, "may not change once set")
-
-
-def _disruption_budget(found: Found, obj: Json, _old: Json | None) -> None:
-    spec = obj.get("spec") or {}
-    if spec.get("minAvailable") is not None and spec.get("maxUnavailable") is not None:
-        found.invalid("spec", spec, "minAvailable and maxUnavailable cannot be both set")
-    for field in ("minAvailable", "maxUnavailable"):
-        value = spec.get(field)
-        if value.__class__ is int and value < 0:
-            found.invalid(f"spec.{field}", value, "must be greater than or equal to 0")
-        elif value.__class__ is str and not re.fullmatch(r"[0-9]+%", value):
-            found.invalid(
-                f"spec.{field}",
-                value,
-                "a valid percent string must be a numeric string followed by an ending '%' (e.g. '1%',  or '93%', "
-                "regex used for validation is '[0-9]+%')",
-            )
-
-
-def _autoscaler(found: Found, obj: Json, _old: Json | None) -> None:
-    spec = obj.get("spec") or {}
-    least, most = spec.get("minReplicas"), spec.get("maxReplicas", 0)
-    if least is not None and least < 1:
-        found.invalid("spec.minReplicas", least, "must be greater than or equal to 1")
-    if most < 1:
-        found.invalid("spec.maxReplicas", most, "must be greater than 0")
-    if least is not None and most < least:
-        found.invalid("spec.maxReplicas", most, "must be greater than or equal to `minReplicas`")
-    target = spec.get("scaleTargetRef") or {}
-    for field in ("kind", "name"):
-        if not target.get(field):
-            found.required(f"spec.scaleTargetRef.{field}")
-
-
-def _backend(found: Found, backend: Json | None, where: str) -> None:
-    service = (backend or {}).get("service")
-    port = (service or {}).get("port") or {}
-    if service is not None and not port.get("name") and not port.get("number"):
-        found.required(where, "port name or number is required")
-
-
-def _ingress(found: Found, obj: Json, _old: Json | None) -> None:
-    spec = obj.get("spec") or {}
-    _backend(found, spec.get("defaultBackend"), "spec.defaultBackend")
-    if not spec.get("rules") and not spec.get("defaultBackend"):
-        found.invalid("spec", [], "either `defaultBackend` or `rules` must be specified")
-    for index, rule in enumerate(spec.get("rules") or ()):
-        for at, path in enumerate((rule.get("http") or {}).get("paths") or ()):
-            where = f"spec.rules[{index}].http.paths[{at}]"
-            _backend(found, path.get("backend"), f"{where}.backend")
-            if not path.get("pathType"):
-                found.required(f"{where}.pathType", "pathType must be specified")
-            elif path["pathType"] != "ImplementationSpecific" and not str(path.get("path", "")).startswith(
-                "/"
-            ):
-                found.invalid(f"{where}.path", path.get("path", ""), "must be an absolute path")
 
 
 def _claim(found: Found, obj: Json, old: Json | None) -> None:
@@ -286,28 +227,6 @@ def _ingress_class(found: Found, obj: Json, _old: Json | None) -> None:
         found.invalid("spec.controller", controller, 'must be a domain-prefixed path (such as "acme.io/foo")')
 
 
-def _policy_binding(found: Found, obj: Json, _old: Json | None) -> None:
-    spec = obj.get("spec") or {}
-    if not spec.get("policyName"):
-        found.required("spec.policyName")
-    actions = spec.get("validationActions") or []
-    if not actions:
-        found.required("spec.validationActions")
-    ref = spec.get("paramRef")
-    if ref is not None and ref.get("name") and ref.get("selector") is not None:
-        for field in ("name", "selector"):
-            found.forbidden(f"spec.paramRef.{field}", "name and selector are mutually exclusive")
-    if ref is not None and not ref.get("parameterNotFoundAction"):
-        found.required("spec.paramRef.parameterNotFoundAction")
-    if {"Deny", "Warn"} <= set(actions):
-        found.invalid(
-            "spec.validationActions",
-            actions,
-            "must not contain both Deny and Warn (repeating the same validation failure information in the API "
-            "response and headers serves no purpose)",
-        )
-
-
 RULES: dict[str, Rule] = {
     "/configmaps": _config_map,
     "/endpoints": _endpoints,
@@ -315,12 +234,8 @@ RULES: dict[str, Rule] = {
     "/persistentvolumes": _volume,
     "/secrets": _secret,
     "/services": _service,
-    "admissionregistration.k8s.io/validatingadmissionpolicybindings": _policy_binding,
-    "autoscaling/horizontalpodautoscalers": _autoscaler,
     "networking.k8s.io/ingressclasses": _ingress_class,
-    "networking.k8s.io/ingresses": _ingress,
     "node.k8s.io/runtimeclasses": _runtime_class,
-    "policy/poddisruptionbudgets": _disruption_budget,
     "scheduling.k8s.io/priorityclasses": _priority_class,
     "storage.k8s.io/storageclasses": _storage_class,
 }

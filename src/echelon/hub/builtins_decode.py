@@ -3,7 +3,8 @@
 What it decides: the first value that does not fit its field's type, worded as Go's
 JSON decoder words it.
 
-What it must never do: look at objects that fit; `schema_ok` has said yes or no first.
+What it must never do: look at objects that fit; `schema_ok` has said yes or no first. Nor change others than those with
+bytes that came as a list of numbers.
 """
 
 from __future__ import annotations
@@ -45,9 +46,15 @@ def check(kind: Kind, schema: Schema, obj: Json) -> None:
     """Refuse an object that Go could not decode."""
     if is_ok(schema, obj):
         return
-    problem = _object(schema, obj, "", kind.kind)
-    if problem:
-        raise unreadable(kind, problem)
+    found = _object(schema, obj, "", kind.kind)
+    if found:
+        raise unreadable(kind, found)
+    read_bytes(schema, obj)
+
+
+def problem(schema: Schema, obj: Json, name: str) -> str:
+    """Say why Go could not decode an object, its metadata apart."""
+    return "" if is_ok(schema, obj) else _object(schema, obj, "", name)
 
 
 def _value(schema: Schema, value: JSON, path: str, struct: str) -> str:
@@ -55,7 +62,7 @@ def _value(schema: Schema, value: JSON, path: str, struct: str) -> str:
         return ""
     if schema.int_or_string:
         return _either(schema, value, path, struct)
-    if schema.type is None:
+    if schema.type is None or (schema.format == "byte" and _is_bytes(value)):
         return ""
     if type(value) not in _PYTHON[schema.type]:
         return _wrong(_NAMES[type(value)], schema, path, struct)
@@ -63,9 +70,9 @@ def _value(schema: Schema, value: JSON, path: str, struct: str) -> str:
         return _object(schema, value, path, struct)
     if schema.type == "array" and schema.items is not None:
         for item in value:
-            problem = _value(schema.items, item, path, struct)
-            if problem:
-                return problem
+            wrong = _value(schema.items, item, path, struct)
+            if wrong:
+                return wrong
         return ""
     if schema.type == "integer":
         limit = _RANGES.get(schema.format, 2**63)
@@ -80,6 +87,27 @@ def _value(schema: Schema, value: JSON, path: str, struct: str) -> str:
         except CelError as error:
             return str(error)
     return ""
+
+
+def _is_bytes(value: JSON) -> bool:
+    """Say whether a value is bytes as a list of numbers, which Go reads too; null is zero."""
+    return type(value) is list and all(
+        item is None or (type(item) is int and 0 <= item <= 255) for item in value
+    )
+
+
+def read_bytes(schema: Schema, value: JSON) -> JSON:
+    """Return a value with bytes that came as lists of numbers written as everywhere else."""
+    if schema.format == "byte" and _is_bytes(value):
+        return base64.b64encode(bytes(item or 0 for item in value)).decode()
+    if type(value) is dict:
+        for key, item in value.items():
+            child = schema.properties.get(key, schema.additional)
+            if type(item) in (dict, list) and isinstance(child, Schema):
+                value[key] = read_bytes(child, item)
+    elif type(value) is list and schema.items is not None:
+        value[:] = [read_bytes(schema.items, item) for item in value]
+    return value
 
 
 def _base64(text: str) -> str:
@@ -140,11 +168,11 @@ def _object(schema: Schema, value: Json, path: str, struct: str) -> str:
     for key, item in value.items():
         child = schema.properties.get(key)
         if child is None and isinstance(schema.additional, Schema):
-            problem = _value(schema.additional, item, path, struct)
+            wrong = _value(schema.additional, item, path, struct)
         elif child is None or (not path and key == "metadata"):
             continue
         else:
-            problem = _value(child, item, f"{path}.{key}" if path else key, name)
-        if problem:
-            return problem
+            wrong = _value(child, item, f"{path}.{key}" if path else key, name)
+        if wrong:
+            return wrong
     return ""

@@ -25,7 +25,7 @@ _EMPTY = (None, "", 0, False)
 class Defaulter:
     """The rules of one definition, and the fields whose definitions have rules."""
 
-    __slots__ = ("always", "amounts", "children", "conditional", "status")
+    __slots__ = ("always", "amounts", "children", "conditional", "has_amounts", "status")
 
     def __init__(self) -> None:
         self.always: list[tuple[str, Any, bool]] = []
@@ -34,6 +34,8 @@ class Defaulter:
         """Field, shape (one, list or map of them) and the defaulter of what is there."""
         self.amounts: list[tuple[str, bool]] = []
         """Fields that are quantities, and whether they are maps of them."""
+        self.has_amounts = False
+        """Whether there are quantities here or below."""
         self.status: Json | None = None
 
     def apply(self, obj: Json, root: str, key: str = "") -> None:
@@ -46,6 +48,12 @@ class Defaulter:
         for rule in self.conditional:
             if obj.get(rule["field"]) is None and _holds(rule, obj, root, key, filled, sent):
                 obj[rule["field"]] = copy_json(rule["value"])
+        for field, shape, child in self.children:
+            for item in _items(obj.get(field), shape):
+                child.apply(item, root, field)
+
+    def canonical(self, obj: Json) -> None:
+        """Write quantities as they are stored: `1000m` as `1`."""
         for field, many in self.amounts:
             amount = obj.get(field)
             if many and amount.__class__ is dict:
@@ -53,16 +61,18 @@ class Defaulter:
             elif amount is not None and not many:
                 obj[field] = canonical(amount)
         for field, shape, child in self.children:
-            value = obj.get(field)
-            if not value and value != {}:
-                continue
-            if shape == "one":
-                if value.__class__ is dict:
-                    child.apply(value, root, field)
-            else:
-                for item in value if shape == "list" else value.values():
-                    if item.__class__ is dict:
-                        child.apply(item, root, field)
+            if child.has_amounts:
+                for item in _items(obj.get(field), shape):
+                    child.canonical(item)
+
+
+def _items(value: Any, shape: str) -> list[Json]:
+    """Return the objects of a field that may hold one, a list or a map of them."""
+    if shape == "one":
+        return [value] if value.__class__ is dict else []
+    if not value:
+        return []
+    return [item for item in (value if shape == "list" else value.values()) if item.__class__ is dict]
 
 
 def _is_empty(value: Any) -> bool:
@@ -132,6 +142,7 @@ def _link(name: str, above: tuple[str, ...]) -> Defaulter | None:
         below = _link(target, (*above, name)) if target else None
         if below is not None:
             own.children.append((field, shape, below))
+    own.has_amounts = bool(own.amounts) or any(child.has_amounts for _, _, child in own.children)
     useful = own.always or own.conditional or own.children or own.amounts or own.status is not None
     _made[name] = own if useful else None
     return _made[name]
@@ -152,6 +163,13 @@ def apply(definition: str, kind: str, obj: Json) -> None:
     found = defaulter(definition)
     if found is not None:
         found.apply(obj, kind)
+
+
+def canonical_amounts(definition: str, obj: Json) -> None:
+    """Write the quantities of an object of a built-in kind as they are stored."""
+    found = defaulter(definition)
+    if found is not None and found.has_amounts:
+        found.canonical(obj)
 
 
 def status_at_birth(definition: str) -> Json | None:

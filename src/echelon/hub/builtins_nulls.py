@@ -36,6 +36,8 @@ def fill(schema: Schema, value: Any) -> None:
 
 
 def _empty(schema: Schema) -> Any:
+    if schema.int_or_string:
+        return "0" if schema.format == "quantity" else 0
     if schema.type == "array":
         return []
     if schema.type == "object" or schema.properties:

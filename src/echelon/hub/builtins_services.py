@@ -33,9 +33,9 @@ def decoded(obj: Json) -> None:
 
 
 def born(call: Call, obj: Json) -> None:
-    """Allocate what a new Service needs."""
+    """Allocate what a new Service needs, but for one that a write to its status made."""
     spec = obj.get("spec")
-    if spec.__class__ is dict:
+    if spec.__class__ is dict and not call.subresource:
         allocate(call, spec, obj["metadata"]["uid"])
 
 
@@ -58,7 +58,11 @@ def changed(call: Call, new: Json, old: Json) -> None:
         for port in spec.get("ports") or ():
             if port.get("nodePort") == before.get(_port_key(port)):
                 port.pop("nodePort", None)
-    allocate(call, spec, new["metadata"]["uid"])
+    if was.get("clusterIP") or was.get("type") == "ExternalName":
+        allocate(call, spec, new["metadata"]["uid"])
+    else:  # one that a write to its status made has no address, and gets none
+        spec.setdefault("ipFamilies", ["IPv4"])
+        spec.setdefault("ipFamilyPolicy", "SingleStack")
 
 
 def _still(spec: Json, field: str) -> bool:

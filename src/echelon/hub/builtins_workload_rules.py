@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from typing import Any
 
+from echelon.hub import metadata
 from echelon.hub.builtins_pod_rules import Found, Rule, pod_spec, template
 
 Json = dict[str, Any]
@@ -74,6 +75,11 @@ def _stateful_set(found: Found, obj: Json, old: Json | None) -> None:
     selector = spec.get("selector")
     if selector is None:
         found.required("spec.selector")
+    elif not selector.get("matchLabels") and not selector.get("matchExpressions"):
+        found.invalid("spec.selector", selector, "empty selector is invalid for statefulset")
+    name = spec.get("serviceName") or ""
+    for text in metadata.label_name_problems(name) if name else ():
+        found.invalid("spec.serviceName", name, text)
     _template(found, spec, selector, ("Always",))
     for index, claim in enumerate(spec.get("volumeClaimTemplates") or ()):
         requests = ((claim.get("spec") or {}).get("resources") or {}).get("requests") or {}

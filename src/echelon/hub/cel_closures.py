@@ -5,7 +5,7 @@ What it must never do: know types; the compiler has checked them.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from typing import Any, NamedTuple
 
 from echelon.hub.cel_types import Type
@@ -89,6 +89,8 @@ def _paid(fn: Callable[..., Any], gets: list[Eval]) -> Eval:
         for value in values:
             if value.__class__ in _SIZED:
                 frame[0] -= 1 + len(value) // 10
+                if frame[0] > 0 and value.__class__ is list and not _NESTED.isdisjoint(map(type, value)):
+                    frame[0] -= _tenths(value, frame[0])
         if frame[0] < 0:
             raise CelError(OVER_LIMIT)
         made = fn(*values)
@@ -113,7 +115,7 @@ def compare_with(fn: Callable[[Any, Any], bool], left: Eval, right: Eval) -> Eva
         if first.__class__ in _SIZED:
             if first is second:
                 return fn((), ())
-            frame[0] -= _weight(first) // 10
+            frame[0] -= _tenths(first, frame[0])
             if frame[0] < 0:
                 raise CelError(OVER_LIMIT)
         return fn(first, second)
@@ -121,18 +123,26 @@ def compare_with(fn: Callable[[Any, Any], bool], left: Eval, right: Eval) -> Eva
     return compared
 
 
-def _weight(value: Any) -> int:
-    """Count the parts of a value."""
-    kind = value.__class__
-    if kind is str or kind is bytes:
-        return len(value) // 10
-    if kind is list:
-        return len(value) + sum(map(_weight, value))
-    if kind is dict:
-        return len(value) + sum(map(_weight, value.values()))
-    return 0
+def _tenths(value: Any, budget: int) -> int:
+    """Return a tenth of the number of a value's parts, or a little more than the budget.
+
+    The counting itself is bounded: the same list may be in a value a million times.
+    """
+    parts, limit = 0, budget * 10 + 9
+    left: list[Any] = [value]
+    while left and parts <= limit:
+        part = left.pop()
+        kind = type(part)
+        if kind is str or kind is bytes:
+            parts += len(part) // 10
+        else:
+            parts += len(part)
+            inner: Iterable[Any] = part if kind is list else part.values()
+            left.extend(item for item in inner if type(item) in _SIZED)
+    return parts // 10
 
 
+_NESTED = frozenset((list, dict))
 _SIZED = frozenset((str, bytes, list, dict))
 COSTLY = frozenset(
     [

@@ -32,13 +32,14 @@ from echelon.hub.cel_forms import FORMS, no_match
 from echelon.hub.cel_libraries import FUNCTIONS, METHODS
 from echelon.hub.cel_operators import TYPE_NAMES
 from echelon.hub.cel_overloads import choose
-from echelon.hub.cel_parse import CelSyntaxError, Node, parse
+from echelon.hub.cel_parse import CelSyntaxError, Node, dotted, parse
 from echelon.hub.cel_select import Variable, select
 from echelon.hub.cel_types import (
     BOOL,
     BYTES,
     DOUBLE,
     DYN,
+    EMPTY_LIST,
     ERROR,
     INT,
     NULL,
@@ -168,7 +169,7 @@ class Compiler:
         return self.fail(node.at, f"undeclared reference to '{node.value}' (in container '')")
 
     def _select(self, node: Node) -> Term:
-        path = _dotted(node)
+        path = dotted(node)
         known = self.scope.get(path) if path is not None else None
         if known is not None:
             slot, declared = known
@@ -196,7 +197,7 @@ class Compiler:
             return Term(list_of(item), list_with_optionals(gets, node.value))
         if all(term.is_constant for term in terms):
             value = [term.constant for term in terms]
-            return Term(list_of(item), lambda _frame: value, value)
+            return Term(list_of(item) if terms else EMPTY_LIST, lambda _frame: value, value)
         return Term(list_of(item), lambda frame: [get(frame) for get in gets])
 
     def _map(self, node: Node) -> Term:
@@ -220,6 +221,9 @@ class Compiler:
             common = join(common, kind)
         return common
 
+    def _struct(self, node: Node) -> Term:
+        return self.fail(node.at, f"undeclared reference to '{node.value[0]}' (in container '')")
+
     def _call(self, node: Node) -> Term:
         special = FORMS.get(node.value)
         if special is not None:
@@ -229,7 +233,7 @@ class Compiler:
         return self.resolved(node, node.value, FUNCTIONS[node.value], node.items)
 
     def _method(self, node: Node) -> Term:
-        path = _dotted(node.items[0])
+        path = dotted(node.items[0])
         if path is not None and path.split(".", 1)[0] not in self.scope:
             name = f"{path}.{node.value}"
             if name in FUNCTIONS:
@@ -270,6 +274,8 @@ class Compiler:
         if choice is None:
             return self.fail(node.at, no_match(node, name, kinds))
         fn = choice.fn
+        if name in _SCHEMA_AWARE and name != "_+_":
+            return Term(choice.result, compare_with(fn, terms[0].get, terms[1].get))
         if name == "matches" and terms[1].is_constant:
             return self._matches(arguments[1], terms)
         if terms and all(term.is_constant for term in terms) and name in _CHECKED_EARLY:
@@ -318,16 +324,6 @@ class Compiler:
 
         kind = join(inner, _unwrapped(right.type))
         return Term(kind if unwrap else optional_of(kind), otherwise)
-
-
-def _dotted(node: Node) -> str | None:
-    """Return the qualified name that a chain of selections spells, if it is one."""
-    if node.kind == "name":
-        return str(node.value)
-    if node.kind == "select" and not node.value[1]:
-        base = _dotted(node.items[0])
-        return f"{base}.{node.value[0]}" if base is not None else None
-    return None
 
 
 def _unwrapped(kind: Type) -> Type:

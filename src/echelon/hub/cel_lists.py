@@ -5,7 +5,6 @@ What it must never do: compare `true` with `1` as Python would.
 
 from __future__ import annotations
 
-from functools import cmp_to_key
 from typing import Any
 
 from echelon.hub.cel_overloads import function, method
@@ -123,15 +122,11 @@ def _distinct(items: list[Any]) -> list[Any]:
     return list(found.values())
 
 
-def _order(left: Any, right: Any) -> int:
-    return bool(right < left) - bool(left < right)
-
-
 def _sort(items: list[Any]) -> list[Any]:
     if any(item.__class__ is not items[0].__class__ for item in items):
         raise CelError("list elements must have the same type")
     try:
-        return sorted(items, key=cmp_to_key(_order))
+        return sorted(items)
     except TypeError:
         raise CelError(NO_OVERLOAD) from None
 

@@ -1,7 +1,6 @@
 """Parser of CEL, from text to a small syntax tree.
 
-What it decides: the shape of an expression, literals included, and the words of
-syntax errors with line and column.
+What it decides: the shape of an expression, and the words of syntax errors.
 
 What it must never do: know functions or variables, or recurse without bound: the
 depth of an expression is limited by `MAX_DEPTH`.
@@ -9,25 +8,14 @@ depth of an expression is limited by `MAX_DEPTH`.
 
 from __future__ import annotations
 
-import re
 from typing import Any, NamedTuple
 
-from echelon.hub.cel_values import UINT64_MAX, UInt
-from echelon.hub.gotext import INT64_MAX, INT64_MIN
+from echelon.hub.cel_tokens import CelSyntaxError, Token, literal, tokens
 
 MAX_DEPTH = 50
 """Nesting of an expression; each level costs a few Python frames."""
 MAX_CHARS = 100_000
 """Length of an expression, as in cel-go."""
-
-
-class CelSyntaxError(Exception):
-    """A problem at an offset of the text."""
-
-    def __init__(self, offset: int, text: str) -> None:
-        super().__init__(text)
-        self.offset = offset
-        self.text = text
 
 
 class Node(NamedTuple):
@@ -36,6 +24,7 @@ class Node(NamedTuple):
     literal: value. name: value. select: items=(operand,), value=(field, optional).
     call: value=function, items=arguments. method: items=(target, *arguments).
     list: items, value=positions of optional ones. map: items=k, v, k, v..., value=positions of optional entries.
+    struct: value=(type name, fields), items=their values.
     """
 
     kind: str
@@ -44,21 +33,13 @@ class Node(NamedTuple):
     items: tuple[Node, ...] = ()
 
 
-_TOKEN = re.compile(
-    r"""(?P<space>[ \t\r\n\f]+|//[^\n]*)
-    |(?P<float>(?:\d+\.\d+(?:[eE][+-]?\d+)?|\d+[eE][+-]?\d+|\.\d+(?:[eE][+-]?\d+)?))
-    |(?P<uint>(?:0x[0-9a-fA-F]+|\d+)[uU])
-    |(?P<int>0x[0-9a-fA-F]+|\d+)
-    |(?P<string>(?:[rR][bB]|[bB][rR]|[rRbB])?(?:'''(?:\\.|[^\\])*?'''|\"\"\"(?:\\.|[^\\])*?\"\"\"|'(?:\\.|[^'\\\n\r])*'|"(?:\\.|[^"\\\n\r])*"))
-    |(?P<rawstring>[rR][bB]?(?:'[^'\n\r]*'|"[^"\n\r]*"))
-    |(?P<name>[A-Za-z_][A-Za-z0-9_]*)
-    |(?P<escaped>`[A-Za-z0-9_.\-/ ]+`)
-    |(?P<op>==|!=|<=|>=|&&|\|\||[-+*/%<>!?:.,()\[\]{}])""",
-    re.VERBOSE | re.DOTALL,
-)
-_RAW = re.compile(
-    r"(?:[rR][bB]?|[bB][rR])(?:'''(.*?)'''|\"\"\"(.*?)\"\"\"|'([^'\n\r]*)'|\"([^\"\n\r]*)\")", re.DOTALL
-)
+class Field(NamedTuple):
+    """One field of a struct literal; `at` is its colon."""
+
+    name: str
+    at: int
+    optional: bool
+
 
 RESERVED = frozenset(
     (
@@ -86,31 +67,6 @@ RESERVED = frozenset(
     )
 )
 _EXPECTED = "'[', '{', '(', '.', '-', '!', 'true', 'false', 'null', NUM_FLOAT, NUM_INT, NUM_UINT, STRING, BYTES, IDENTIFIER"
-
-
-class Token(NamedTuple):
-    """A lexical token; the end of the text has kind `end`."""
-
-    kind: str
-    text: str
-    at: int
-
-
-def tokens(source: str) -> list[Token]:
-    """Split an expression into tokens."""
-    found: list[Token] = []
-    at = 0
-    while at < len(source):
-        raw = _RAW.match(source, at)
-        match = raw or _TOKEN.match(source, at)
-        if match is None:
-            raise CelSyntaxError(at, f"Syntax error: token recognition error at: '{source[at]}'")
-        kind = "string" if raw else str(match.lastgroup)
-        if kind != "space":
-            found.append(Token(kind, match.group(), at))
-        at = match.end()
-    found.append(Token("end", "<EOF>", len(source)))
-    return found
 
 
 def parse(source: str) -> Node:
@@ -244,6 +200,8 @@ class _Parser:
                 index = self.expression()
                 self.expect("]")
                 node = Node("call", at, "_[?_]" if optional else "_[_]", (node, index))
+            elif self.token.text == "{" and dotted(node) is not None:
+                node = self.struct_literal(node)
             else:
                 break
         return node
@@ -275,7 +233,7 @@ class _Parser:
     def primary(self, *, negative: bool = False) -> Node:
         token = self.advance()
         if token.kind in _LITERALS:
-            return Node("literal", token.at, _literal(token, negative=negative))
+            return Node("literal", token.at, literal(token, negative=negative))
         if token.kind == "name":
             return self.named(token)
         if token.kind == "op":
@@ -315,6 +273,26 @@ class _Parser:
                 break
         return Node("list", token.at, frozenset(optional), tuple(items))
 
+    def struct_literal(self, named: Node) -> Node:
+        at = self.advance().at
+        fields: list[Field] = []
+        items: list[Node] = []
+        expected = "{'}', ',', '?', IDENTIFIER, ESC_IDENTIFIER}"
+        while not self.accept("}"):
+            optional = self.accept("?") is not None
+            if self.token.kind not in ("name", "escaped"):
+                self.mismatch(expected)
+            name = self.advance()
+            fields.append(Field(name.text.strip("`"), self.token.at, optional))
+            self.expect(":")
+            items.append(self.expression())
+            if not self.accept(","):
+                if not self.accept("}"):
+                    self.mismatch("{'}', ','}")
+                break
+            expected = "{'}', '?', IDENTIFIER, ESC_IDENTIFIER}"
+        return Node("struct", at, (dotted(named), tuple(fields)), tuple(items))
+
     def map_literal(self, token: Token) -> Node:
         items: list[Node] = []
         optional: set[int] = set()
@@ -330,79 +308,17 @@ class _Parser:
         return Node("map", token.at, frozenset(optional), tuple(items))
 
 
+def dotted(node: Node) -> str | None:
+    """Return the qualified name that a chain of selections spells, if it is one."""
+    if node.kind == "name":
+        return str(node.value)
+    if node.kind == "select" and not node.value[1]:
+        base = dotted(node.items[0])
+        return f"{base}.{node.value[0]}" if base is not None else None
+    return None
+
+
 _LITERALS = frozenset(("int", "uint", "float", "string"))
 _CONSTANTS: dict[str, Any] = {"true": True, "false": False, "null": None}
 
-
-def _literal(token: Token, *, negative: bool) -> Any:
-    text = token.text
-    if token.kind == "string":
-        return _string(token)
-    if token.kind == "float":
-        return -float(text) if negative else float(text)
-    if token.kind == "uint":
-        digits = text[:-1]
-        value = int(digits, 16 if digits.startswith("0x") else 10)
-        if value > UINT64_MAX:
-            raise CelSyntaxError(token.at, "invalid uint literal")
-        return UInt(value)
-    value = int(text, 16 if text.startswith("0x") else 10)
-    value = -value if negative else value
-    if not INT64_MIN <= value <= INT64_MAX:
-        raise CelSyntaxError(token.at, "invalid int literal")
-    return value
-
-
-_SIMPLE = {
-    "a": "\a",
-    "b": "\b",
-    "f": "\f",
-    "n": "\n",
-    "r": "\r",
-    "t": "\t",
-    "v": "\v",
-    "\\": "\\",
-    "'": "'",
-    '"': '"',
-    "`": "`",
-    "?": "?",
-}
-_ESCAPE = re.compile(
-    r"\\(?:([abfnrtv\\'\"`?])|[xX]([0-9a-fA-F]{2})|u([0-9a-fA-F]{4})|U([0-9a-fA-F]{8})|([0-3][0-7]{2})|(.))",
-    re.DOTALL,
-)
-
-
-def _string(token: Token) -> str | bytes:
-    text = token.text
-    prefix = re.match(r"[rRbB]*", text)
-    assert prefix is not None
-    flags = prefix.group().lower()
-    text = text[len(flags) :]
-    body = text[3:-3] if text[:3] in ('"""', "'''") and len(text) >= 6 else text[1:-1]
-    is_bytes = "b" in flags
-    if "r" in flags:
-        return body.encode() if is_bytes else body
-    parts: list[bytes] = []
-    at = 0
-    for match in _ESCAPE.finditer(body):
-        parts.append(body[at : match.start()].encode("utf-8", "surrogatepass"))
-        parts.append(_unescaped(match, token, is_bytes=is_bytes))
-        at = match.end()
-    parts.append(body[at:].encode("utf-8", "surrogatepass"))
-    joined = b"".join(parts)
-    return joined if is_bytes else joined.decode("utf-8", "replace")
-
-
-def _unescaped(match: re.Match[str], token: Token, *, is_bytes: bool) -> bytes:
-    simple, byte, short, long, octal, bad = match.groups()
-    if simple is not None:
-        return _SIMPLE[simple].encode()
-    if bad is not None or (is_bytes and (short or long)):
-        raise CelSyntaxError(token.at, f"unable to unescape string: {match.group()}")
-    code = int(octal, 8) if octal else int(byte or short or long, 16)
-    if byte or octal:
-        return bytes([code]) if is_bytes else chr(code).encode()
-    if code > 0x10FFFF or 0xD800 <= code <= 0xDFFF:
-        raise CelSyntaxError(token.at, "invalid unicode code point")
-    return chr(code).encode()
+__all__ = ["CelSyntaxError", "Field", "Node", "dotted", "parse"]

@@ -29,7 +29,7 @@ def field_of(operand: Type, name: str) -> tuple[str, Type, Convert | None, bool]
         return json_name, declared, converter(schema) if schema is not None else None, True
     if operand.kind == "map" and operand.args[0].kind in ("string", "dyn"):
         return name, operand.args[1], None, False
-    if operand.kind == "dyn":
+    if operand.kind == "dyn" or operand.is_open:
         return name, DYN, None, False
     return f"type '{operand}' does not support field selection"
 

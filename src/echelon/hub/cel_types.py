@@ -23,10 +23,14 @@ Convert = Callable[[Any], Any]
 class Type:
     """A static type: a kind, its arguments, and for objects and typed lists their schema."""
 
-    __slots__ = ("_fields", "args", "kind", "schema")
+    __slots__ = ("_fields", "args", "is_open", "kind", "schema")
 
-    def __init__(self, kind: str, args: tuple[Type, ...] = (), schema: Schema | None = None) -> None:
+    def __init__(
+        self, kind: str, args: tuple[Type, ...] = (), schema: Schema | None = None, *, is_open: bool = False
+    ) -> None:
         self.kind = kind
+        self.is_open = is_open
+        """Any field may be selected; its type is not known."""
         self.args = args
         self.schema = schema
         self._fields: dict[str, tuple[str, Type]] | None = None
@@ -58,6 +62,10 @@ A, B = Type("param"), Type("param")
 def list_of(item: Type, schema: Schema | None = None) -> Type:
     """Return the type of lists of `item`."""
     return Type("list", (item,), schema)
+
+
+EMPTY_LIST = list_of(DYN)
+"""The type of `[]`: the other side of a conditional says what it is a list of."""
 
 
 def map_of(key: Type, value: Type) -> Type:
@@ -252,6 +260,8 @@ def resolve(declared: Type, bound: Bound) -> Type:
 
 def join(left: Type, right: Type) -> Type:
     """Return the type of something that is either of two."""
+    if left is EMPTY_LIST and right.kind == "list":
+        return right
     if left.kind in ("dyn", "error"):
         return right if left.kind == "error" else DYN
     if right.kind in ("dyn", "error"):

@@ -14,7 +14,9 @@ import msgspec
 from echelon.hub.access import Access
 from echelon.hub.custom import kinds_of, shape_of_versions
 from echelon.hub.kinds import Catalog
-from echelon.hub.policies import ClusterPolicies
+from echelon.hub.mutations import Mutation, mutating
+from echelon.hub.policies import Check, validating
+from echelon.hub.policy_bindings import PoliciesInForce
 from echelon.hub.store import Entry, Event
 from echelon.hub.webhooks import ClusterWebhooks
 
@@ -29,13 +31,25 @@ CRDS = "apiextensions.k8s.io/customresourcedefinitions"
 class Cluster:
     """One logical cluster of a hub."""
 
-    __slots__ = ("_access", "_catalog", "_custom", "_fits", "_policies", "_webhooks", "hub", "name", "notes")
+    __slots__ = (
+        "_access",
+        "_catalog",
+        "_custom",
+        "_fits",
+        "_mutations",
+        "_policies",
+        "_webhooks",
+        "hub",
+        "name",
+        "notes",
+    )
 
     def __init__(self, hub: Hub, name: str) -> None:
         self.hub = hub
         self.name = name
         self._access: Access | None = None
-        self._policies: ClusterPolicies | None = None
+        self._policies: PoliciesInForce[Check] | None = None
+        self._mutations: PoliciesInForce[Mutation] | None = None
         self._webhooks: ClusterWebhooks | None = None
         self._catalog: Catalog | None = None
         self._custom: dict[str, Any] = {}
@@ -62,11 +76,18 @@ class Cluster:
         return self._access
 
     @property
-    def policies(self) -> ClusterPolicies:
-        """Return the admission policies in force here."""
+    def policies(self) -> PoliciesInForce[Check]:
+        """Return the validating policies in force here."""
         if self._policies is None:
-            self._policies = ClusterPolicies(self)
+            self._policies = validating(self)
         return self._policies
+
+    @property
+    def mutations(self) -> PoliciesInForce[Mutation]:
+        """Return the mutating policies in force here."""
+        if self._mutations is None:
+            self._mutations = mutating(self)
+        return self._mutations
 
     @property
     def webhooks(self) -> ClusterWebhooks:
@@ -78,6 +99,7 @@ class Cluster:
     def admission_changed(self) -> None:
         """Read policies and webhooks again when they are next needed."""
         self._policies = None
+        self._mutations = None
         self._webhooks = None
 
     def access_changed(self, event: Event) -> None:

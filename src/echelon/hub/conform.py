@@ -12,7 +12,16 @@ from typing import Any
 
 import msgspec
 
-from echelon.hub import builtins_computed, builtins_decode, builtins_nulls, builtins_rules, metadata, schema
+from echelon.hub import (
+    builtins_computed,
+    builtins_decode,
+    builtins_defaults,
+    builtins_go,
+    builtins_nulls,
+    builtins_rules,
+    metadata,
+    schema,
+)
 from echelon.hub.call import Call
 from echelon.hub.duplicates import doubled_fields, doubled_lines, in_order
 from echelon.hub.gotext import go_text, quote
@@ -27,30 +36,25 @@ NULLS = (b"null", b"Null", b"NULL", b"~", b":\n", b"- \n", b"-\n")
 MAX_WARNINGS = 20
 """Warning headers on one answer: enough to see the mistake, small enough for header limits."""
 
+MAX_CAUSES = 1_000
+"""Mistakes named in one refusal: a small body can hold a hundred thousand."""
 
-def shape(call: Call, obj: Json) -> None:
-    """Prune and default an object in place."""
+
+def shape(call: Call, obj: Json, *, applied: bool = False) -> None:
+    """Prune and default an object in place; of custom resources, an applied null is not the same as nothing."""
     mode = call.option("fieldValidation") or "Warn"
     if mode not in MODES:
         raise bad_request(
             f'fieldValidation: Unsupported value: "{mode}": supported values: "Ignore", "Strict", "Warn"'
         )
     patched = _as_patched(call, obj) if mode == "Strict" and call.verb == "patch" else b""
-    meta, unknown = metadata.shape(obj, custom=call.kind.custom)
-    if len(meta.get("ownerReferences") or ()) > 1:
+    body = call.request.body
+    nulls = not body.isascii() or any(word in body for word in NULLS)
+    unknown = fit(call, obj, nulls=nulls, applied=applied)
+    if len(obj["metadata"].get("ownerReferences") or ()) > 1:
         _once(call, obj["metadata"])
-    kind, compiled = call.kind, call.kind.schema
-    if compiled is not None:
-        if kind.definition:
-            if not call.request.body.isascii() or any(word in call.request.body for word in NULLS):
-                builtins_nulls.fill(compiled, obj)
-            builtins_decode.check(kind, compiled, obj)
-            unknown += schema.prune_in_order(compiled, obj)
-        else:
-            unknown += schema.prune(compiled, obj)
-        schema.apply_defaults(compiled, obj)
-        if kind.definition:
-            builtins_computed.decoded(kind, obj)
+    if mode == "Strict" and call.kind.custom and call.kind.schema is not None:
+        unknown += schema.buried(call.kind.schema, obj)
     found = _findings(call, unknown) if mode != "Ignore" else []
     if found:
         _report(call, mode, found, patched)
@@ -94,19 +98,46 @@ def _once(call: Call, meta: Json) -> None:
 def shape_mutated(call: Call, obj: Json) -> None:
     """Prune and default an object that a webhook has changed: it is never strict, and to blame itself."""
     try:
-        metadata.shape(obj, custom=call.kind.custom)
-        compiled = call.kind.schema
-        if compiled is None:
-            return
-        if call.kind.definition:
-            builtins_decode.check(call.kind, compiled, obj)
-        schema.prune(compiled, obj)
-        schema.apply_defaults(compiled, obj)
+        fit(call, obj)
     except StatusError as error:
-        raise internal(_HANDLED.sub("", error.message)) from None
+        raise internal(undecorated(error)) from None
 
 
-_HANDLED = re.compile(r'^\S+ in version "[^"]*" cannot be handled as a \S+: ')
+def fit(call: Call, obj: Json, *, nulls: bool = True, applied: bool = False) -> list[str]:
+    """Prune and default an object in place; return the unknown fields. Without nulls in it, that is quicker."""
+    _meta, unknown = metadata.shape(obj, custom=call.kind.custom)
+    kind, compiled = call.kind, call.kind.schema
+    if compiled is not None:
+        if kind.definition:
+            builtins_decode.check(kind, compiled, obj)
+            if nulls:
+                builtins_nulls.fill(compiled, obj)
+            unknown += schema.prune_in_order(compiled, obj)
+        else:
+            unknown += schema.prune(compiled, obj)
+        kept = schema.refused_nulls(compiled, obj) if applied and kind.custom else []
+        schema.apply_defaults(compiled, obj)
+        for holder, name in kept:
+            holder[name] = None
+        if kind.definition:
+            builtins_go.settle(kind.api_version, kind.kind, obj)
+            builtins_computed.decoded(kind, obj)
+    return unknown
+
+
+HANDLED = re.compile(r'^\S+ in version "[^"]*" cannot be handled as a \S+: ')
+
+
+def undecorated(error: StatusError) -> str:
+    """Return what is wrong with an object that cannot be read, without saying what it should have been."""
+    return HANDLED.sub("", error.message)
+
+
+def settle(call: Call, obj: Json) -> None:
+    """Write an object of a built-in kind as it is stored; who set what was noted as it was sent."""
+    if call.kind.definition:
+        builtins_go.forget_empty(call.kind.api_version, call.kind.kind, obj)
+        builtins_defaults.canonical_amounts(call.kind.definition, obj)
 
 
 def _as_patched(call: Call, obj: Json) -> bytes:
@@ -143,7 +174,7 @@ def problems(call: Call, obj: Json, old: Json | None) -> list[dict[str, str]]:
     if compiled is None:
         return causes
     if kind.definition:
-        if call.subresource != "status":
+        if call.subresource != "status" or old is None:
             causes += builtins_rules.problems(kind, compiled, obj, old)
         return causes
     if call.subresource == "status" and old is not None:
@@ -151,4 +182,4 @@ def problems(call: Call, obj: Json, old: Json | None) -> list[dict[str, str]]:
     else:
         found = schema.validate(compiled, obj, old)
     causes += [{"reason": cause.reason, "message": cause.message, "field": cause.field} for cause in found]
-    return causes
+    return causes[:MAX_CAUSES]

@@ -69,11 +69,14 @@ def doubled_lines(body: bytes) -> list[str]:
     except (yaml.YAMLError, UnicodeDecodeError, ValueError, RecursionError):
         return []
     found: list[tuple[int, str]] = []
-    _lines(root, found)
+    _lines(root, found, set())
     return [f'line {line}: key "{key}" already set in map' for line, key in sorted(found)]
 
 
-def _lines(node: Any, found: list[tuple[int, str]]) -> None:
+def _lines(node: Any, found: list[tuple[int, str]], known: set[int]) -> None:
+    if id(node) in known:
+        return  # an alias of what was looked at
+    known.add(id(node))
     if isinstance(node, yaml.MappingNode):
         seen: set[str] = set()
         for key, inner in node.value:
@@ -81,10 +84,10 @@ def _lines(node: Any, found: list[tuple[int, str]]) -> None:
                 if key.value in seen:
                     found.append((key.start_mark.line + 1, key.value))
                 seen.add(key.value)
-            _lines(inner, found)
+            _lines(inner, found, known)
     elif isinstance(node, yaml.SequenceNode):
         for inner in node.value:
-            _lines(inner, found)
+            _lines(inner, found, known)
 
 
 def _walk(value: Any, path: str, paths: list[str]) -> None:

@@ -58,6 +58,14 @@ def union(a: FieldSet, b: FieldSet) -> FieldSet:
     return out
 
 
+def union_of(sets: list[FieldSet]) -> FieldSet:
+    """Return the members of any: joined in pairs, so that many small sets do not cost their square."""
+    while len(sets) > 1:
+        pairs = [union(sets[at], sets[at + 1]) for at in range(0, len(sets) - 1, 2)]
+        sets = pairs + sets[len(pairs) * 2 :]
+    return sets[0] if sets else {}
+
+
 def difference(a: FieldSet, b: FieldSet) -> FieldSet:
     """Return the members of `a` that are not in `b`."""
     return _difference(a, b) or {}

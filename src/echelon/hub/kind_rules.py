@@ -13,6 +13,7 @@ from typing import Any
 from echelon.hub import builtins_computed, builtins_services, crd_status, pod_warnings
 from echelon.hub.call import Call
 from echelon.hub.cluster import CRDS
+from echelon.hub.kinds import Kind
 from echelon.hub.status import StatusError, not_found
 
 Json = dict[str, Any]
@@ -33,7 +34,13 @@ CREATE_ON_UPDATE = frozenset(
 )
 """Resources that PUT creates when they are absent."""
 
-NEED_REVISION = frozenset({"coordination.k8s.io/leases", "apiextensions.k8s.io/customresourcedefinitions"})
+NEED_REVISION = frozenset(
+    {
+        "coordination.k8s.io/leases",
+        "apiextensions.k8s.io/customresourcedefinitions",
+        "policy/poddisruptionbudgets",
+    }
+)
 """Built-in resources that are never replaced without saying which revision was read."""
 
 
@@ -62,10 +69,14 @@ def on_update(call: Call, new: Json, old: Json) -> None:
         rule(call, new, old)
 
 
-def on_status(call: Call, new: Json) -> None:
-    """Let the kind complete a changed status."""
-    if call.kind.resource == CRDS:
+def on_status(kind: Kind, new: Json, old: Json) -> None:
+    """Put right what a write to the status cannot change."""
+    if kind.resource == CRDS:
         crd_status.keep_stored(new)
+    if kind.resource == "apps/daemonsets":
+        annotations = new["metadata"].get("annotations") or {}
+        kept = (old["metadata"].get("annotations") or {}).get(_GENERATION, "0")
+        new["metadata"]["annotations"] = {**annotations, _GENERATION: kept}
 
 
 def namespace_allows(call: Call) -> None:
@@ -136,17 +147,44 @@ def _definition(_call: Call, obj: Json) -> None:
         crd_status.complete(obj["spec"])
 
 
+_GENERATION = "deprecated.daemonset.template.generation"
+
+
+def _daemon_set(_call: Call, obj: Json) -> None:
+    """Show the number that counts a DaemonSet's templates, which every version keeps in an annotation."""
+    meta = obj["metadata"]
+    meta["annotations"] = {_GENERATION: "0", **(meta.get("annotations") or {})}
+
+
+def _new_daemon_set(_call: Call, obj: Json) -> None:
+    annotations = obj["metadata"]["annotations"]
+    if annotations[_GENERATION] == "0":
+        obj["metadata"]["annotations"] = {**annotations, _GENERATION: "1"}
+
+
+def _changed_daemon_set(_call: Call, new: Json, old: Json) -> None:
+    count = int((old["metadata"].get("annotations") or {}).get(_GENERATION, "0"))
+    moved = (new.get("spec") or {}).get("template") != (old.get("spec") or {}).get("template")
+    new["metadata"]["annotations"] = {
+        **(new["metadata"].get("annotations") or {}),
+        _GENERATION: str(count + moved),
+    }
+
+
 ON_DECODED: dict[str, Callable[[Call, Json], None]] = {
     "/namespaces": _labelled,
     "/secrets": _secret,
+    "apps/daemonsets": _daemon_set,
     CRDS: _definition,
 }
 ON_CREATE: dict[str, Callable[[Call, Json], None]] = {
     "/namespaces": _new_namespace,
+    "apps/daemonsets": _new_daemon_set,
     CRDS: crd_status.born,
 }
 ON_UPDATE: dict[str, Callable[[Call, Json, Json], None]] = {
     "/namespaces": _changed_namespace,
     "/services": builtins_services.changed,
+    "apps/daemonsets": _changed_daemon_set,
     CRDS: crd_status.changed,
 }

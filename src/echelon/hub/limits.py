@@ -13,6 +13,7 @@ from typing import Any
 
 import msgspec
 
+from echelon.hub.admission import Rounds
 from echelon.hub.builtins_pods import quality
 from echelon.hub.call import Call
 from echelon.hub.quantities import canonical
@@ -35,7 +36,13 @@ class LimitRanges:
             return False
         return bool(ranges_of(call))
 
-    async def mutate(self, call: Call, new: Json, old: Json | None) -> None:
+    async def mutate(
+        self,
+        call: Call,
+        new: Json,
+        old: Json | None,
+        rounds: Rounds,  # noqa: ARG002 - filling in is done once: what is there stays
+    ) -> None:
         """Fill in the amounts that containers do not name."""
         spec = new.get("spec")
         if call.kind.resource != PODS or old is not None or not isinstance(spec, dict):

@@ -25,12 +25,17 @@ from echelon.hub.world import rfc3339
 Json = dict[str, Any]
 
 _NOTHING: FieldSet = {}
+_RESET: dict[str, FieldSet] = {
+    "apps/deployments": {**RESET_FOR_STATUS, "f:metadata": {"f:labels": {}}},
+    "apiregistration.k8s.io/apiservices": RESET_FOR_CR_STATUS,
+}
+"""What a write to the status puts back, of kinds that put back more than others."""
 
 
 def reset_of(call: Call) -> FieldSet:
     """Return the fields this endpoint puts back to what they were, so that nobody comes to own them."""
     if call.subresource == "status":
-        return RESET_FOR_CR_STATUS if call.kind.custom else RESET_FOR_STATUS
+        return RESET_FOR_CR_STATUS if call.kind.custom else _RESET.get(call.kind.resource, RESET_FOR_STATUS)
     return RESET_STATUS if call.kind.has_status else _NOTHING
 
 
@@ -58,6 +63,15 @@ def track(call: Call, old: Json | None, new: Json) -> None:
     kind = call.kind
     manager = manager_name(call.option("fieldManager"), call.request.headers.get("user-agent", ""))
     now = rfc3339(call.hub.world.now())
+    if call.subresource == "scale":
+        assert old is not None
+        if _is_counted(call, old):
+            was, now_is = _without_zero(call, old), _without_zero(call, new)
+            tracked = track_update(
+                was, now_is, manager, kind.schema, None, kind.api_version, "scale", reset={}
+            )
+            new["metadata"] = tracked["metadata"]
+        return
     tracked = track_update(
         old,
         new,
@@ -70,6 +84,34 @@ def track(call: Call, old: Json | None, new: Json) -> None:
         elsewhere=call.elsewhere,
     )
     new["metadata"] = tracked["metadata"]
+
+
+def _replicas(call: Call) -> list[str]:
+    path = (call.kind.scale_paths or {}).get("specReplicasPath", ".spec.replicas")
+    return path.strip(".").split(".")
+
+
+def _without_zero(call: Call, obj: Json) -> Json:
+    """Return an object as its Scale tells of it: a count of zero is not there."""
+    made = holder = dict(obj)
+    *way, last = _replicas(call)
+    for part in way:
+        holder[part] = dict(holder.get(part) or {})
+        holder = holder[part]
+    if not holder.get(last):
+        holder.pop(last, None)
+    return made
+
+
+def _is_counted(call: Call, old: Json) -> bool:
+    """Say whether somebody owns the number of replicas: only then it is noted who scales, without the time."""
+    for entry in old["metadata"].get("managedFields") or ():
+        fields: Any = entry.get("fieldsV1") or {}
+        for part in _replicas(call):
+            fields = fields.get(f"f:{part}") if fields else None
+        if fields is not None:
+            return True
+    return False
 
 
 def track_as(call: Call, new: Json, api_version: str) -> None:

@@ -27,6 +27,7 @@ MAX_ANNOTATIONS = 256 * 1024
 SUBDOMAIN_FMT = r"[a-z0-9]([-a-z0-9]*[a-z0-9])?(\.[a-z0-9]([-a-z0-9]*[a-z0-9])?)*"
 LABEL_FMT = r"[a-z0-9]([-a-z0-9]*[a-z0-9])?"
 _SUBDOMAIN = re.compile(SUBDOMAIN_FMT + r"\Z")
+_WILDCARD = re.compile(r"\*\." + SUBDOMAIN_FMT + r"\Z")
 _LABEL = re.compile(LABEL_FMT + r"\Z")
 _QUALIFIED = re.compile(r"([A-Za-z0-9][-A-Za-z0-9_.]*)?[A-Za-z0-9]\Z")
 _VALUE = re.compile(r"(([A-Za-z0-9][-A-Za-z0-9_.]*)?[A-Za-z0-9])?\Z")
@@ -34,6 +35,11 @@ _VALUE = re.compile(r"(([A-Za-z0-9][-A-Za-z0-9_.]*)?[A-Za-z0-9])?\Z")
 SUBDOMAIN_MESSAGE = (
     "a lowercase RFC 1123 subdomain must consist of lower case alphanumeric characters, '-' or '.', and must start and "
     f"end with an alphanumeric character (e.g. 'example.com', regex used for validation is '{SUBDOMAIN_FMT}')"
+)
+WILDCARD_MESSAGE = (
+    "a wildcard DNS-1123 subdomain must start with '*.', followed by a valid DNS subdomain, which must consist of lower "
+    "case alphanumeric characters, '-' or '.' and end with an alphanumeric character (e.g. '*.example.com', regex used for "
+    rf"validation is '\*\.{SUBDOMAIN_FMT}')"
 )
 LABEL_MESSAGE = (
     "a lowercase RFC 1123 label must consist of lower case alphanumeric characters or '-', and must start and end with "
@@ -219,6 +225,26 @@ def name_problem(kind: Kind, name: str) -> str:
     return _sized(name, MAX_NAME) or ("" if _SUBDOMAIN.match(name) else SUBDOMAIN_MESSAGE)
 
 
+def label_name_problems(name: str) -> list[str]:
+    """Return what is wrong with a name that must be a DNS label."""
+    return _problems(name, 63, _LABEL, LABEL_MESSAGE)
+
+
+def subdomain_problems(name: str) -> list[str]:
+    """Return what is wrong with a name that must be a DNS subdomain."""
+    return _problems(name, MAX_NAME, _SUBDOMAIN, SUBDOMAIN_MESSAGE)
+
+
+def wildcard_problems(name: str) -> list[str]:
+    """Return what is wrong with a name of which the first part is a wildcard."""
+    return _problems(name, MAX_NAME, _WILDCARD, WILDCARD_MESSAGE)
+
+
+def _problems(name: str, limit: int, form: re.Pattern[str], message: str) -> list[str]:
+    found = [_sized(name, limit)] if _sized(name, limit) else []
+    return found if form.match(name) else [*found, message]
+
+
 def _sized(text: str, limit: int) -> str:
     return f"must be no more than {limit} characters" if len(text) > limit else ""
 
@@ -377,7 +403,7 @@ def kept(kind: Kind, name: str, new: Json, old: Json) -> Json:
     """Return the metadata after an update: identity stays as it was."""
     causes = identity_problems(kind, new, old)
     if causes:
-        raise invalid(kind.group, kind.kind, name, causes)
+        raise invalid(kind.group, kind.kind, new.get("name") or name, causes)
     made = {key: value for key, value in old.items() if key not in _CLIENTS_OWN}
     for key in _CLIENTS_OWN:
         if new.get(key):

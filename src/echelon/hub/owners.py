@@ -84,10 +84,7 @@ class Managers:
 
     def all_fields(self) -> FieldSet:
         """Return what anybody owns."""
-        joined: FieldSet = {}
-        for state in self.entries.values():
-            joined = fieldset.union(joined, state.fields)
-        return joined
+        return fieldset.union_of([state.fields for state in self.entries.values()])
 
     def overlaps(
         self, touched: FieldSet, *, but: Entry, elsewhere: Elsewhere | None = None
@@ -123,7 +120,7 @@ class Managers:
             if left is not state.fields:
                 self._set(key, left, state.time, state.api_version)
 
-    def take(self, entry: Entry, touched: FieldSet, now: str) -> None:
+    def take(self, entry: Entry, touched: FieldSet, now: str | None) -> None:
         """Add fields to what an updater owns and note the time."""
         self._set(entry[:4], fieldset.union(self.fields_of(entry), touched), now, entry.written_version)
 
@@ -165,9 +162,10 @@ class Managers:
         count = len(updaters)
         updaters.sort(key=lambda key: (self.entries[key].time or "", _identity_text(key)))
         first: dict[str, _Key] = {}
+        ancient: dict[_Key, list[FieldSet]] = {}
         for key in updaters:
             if count <= MAX_UPDATE_MANAGERS:
-                return
+                break
             version = self.entries[key].api_version
             bucket: _Key = (ANCIENT, "Update", version, "")
             if version not in first:
@@ -176,9 +174,12 @@ class Managers:
             if bucket not in self.entries:
                 self.entries[bucket] = self.entries.pop(first[version])
             state = self.entries.pop(key) if key != bucket else self.entries[bucket]
-            joined = fieldset.union(state.fields, self.entries[bucket].fields)
-            self.entries[bucket] = _State(joined, state.time, version)
+            ancient.setdefault(bucket, [self.entries[bucket].fields]).append(state.fields)
+            self.entries[bucket] = _State(self.entries[bucket].fields, state.time, version)
             count -= 1
+        for bucket, sets in ancient.items():
+            state = self.entries[bucket]
+            self.entries[bucket] = _State(fieldset.union_of(sets), state.time, state.api_version)
 
     def encode(self) -> list[Object]:
         """Return the wire form, in the API server's order."""

@@ -21,6 +21,7 @@ from __future__ import annotations
 
 from typing import Any
 
+from echelon.hub.schema_prune import copy_json
 from echelon.hub.status import StatusError, bad_request
 from echelon.rules import merge
 from echelon.rules.json_patch import PatchRejected, apply_operations
@@ -71,9 +72,11 @@ def json_patch(doc: JSON, ops: JSON) -> JSON:
         text = f"The allowed maximum operations in a JSON patch is {MAX_OPERATIONS}, got {len(ops)}"
         raise StatusError(413, "RequestEntityTooLarge", text)
     try:
-        return apply_operations(doc, ops)
+        patched = apply_operations(doc, ops)
     except PatchRejected as error:
         raise StatusError(422, "Invalid", NOT_APPLICABLE, {}) from error
+    # What was copied or moved is in two places, here or in the old object, and what comes out is completed in place.
+    return copy_json(patched) if any(op.get("op") in ("copy", "move") for op in ops) else patched
 
 
 def go_kind(value: JSON) -> str:

@@ -7,7 +7,7 @@ used and fails only there, as in Kubernetes.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any
+from typing import NamedTuple
 
 from echelon.hub.cel_compile import CelCompileError, Program
 from echelon.hub.cel_parse import CelSyntaxError, Node, parse
@@ -15,38 +15,43 @@ from echelon.hub.cel_types import DYN
 from echelon.hub.policy_authorizer import NAME as AUTHORIZER
 from echelon.hub.policy_authorizer import PolicyCompiler
 
-NAMES = ("object", "oldObject", "request", "params", "namespaceObject", AUTHORIZER)
-WITHOUT_PARAMS = tuple(name for name in NAMES if name != "params")
-"""What expressions may name where there are no parameters."""
+PARAMS = "params"
+NAMES = ("object", "oldObject", "request", PARAMS, "namespaceObject", AUTHORIZER)
 MAX_NODES = 20_000
 """Size of an expression with its variables written out: each may use the ones before it twice."""
 
 
-def compile_expression(source: str, variables: Mapping[str, Node], names: tuple[str, ...] = NAMES) -> Program:
+class Scope(NamedTuple):
+    """What an expression may name; without variables, that word means nothing."""
+
+    variables: Mapping[str, Node] | None = None
+    has_params: bool = False
+
+
+def compile_expression(source: str, scope: Scope, compiler: type[PolicyCompiler] = PolicyCompiler) -> Program:
     """Compile an expression of a policy; raise CelCompileError with what is wrong."""
-    tree = _parsed(source, variables)
-    compiler = PolicyCompiler(dict.fromkeys(names, DYN))
-    term = compiler.term(tree)
-    if compiler.problems:
-        raise CelCompileError(
-            "\n".join(_shown(source, at, text) for at, text in sorted(set(compiler.problems)))
-        )
-    return Program(NAMES, term, compiler.size)
+    tree = _parsed(source, scope.variables)
+    work = compiler(dict.fromkeys(NAMES, DYN))
+    if not scope.has_params:
+        del work.scope[PARAMS]
+    term = work.term(tree)
+    if work.problems:
+        raise CelCompileError("\n".join(_shown(source, at, text) for at, text in sorted(set(work.problems))))
+    return Program(NAMES, term, work.size)
 
 
-def compile_variable(source: str, variables: Mapping[str, Node], names: tuple[str, ...] = NAMES) -> Node:
+def compile_variable(source: str, scope: Scope) -> Node:
     """Parse the expression of a variable and check that it compiles."""
-    compile_expression(source, variables, names)
-    return _parsed(source, variables)
+    compile_expression(source, scope)
+    return _parsed(source, scope.variables)
 
 
-def _parsed(source: str, variables: Mapping[str, Node]) -> Node:
+def _parsed(source: str, variables: Mapping[str, Node] | None) -> Node:
     try:
         tree = parse(source)
     except CelSyntaxError as error:
         raise CelCompileError(_shown(source, error.offset, error.text)) from None
-    budget = [MAX_NODES]
-    return _written_out(tree, variables, source, budget)
+    return tree if variables is None else _written_out(tree, variables, source, [MAX_NODES])
 
 
 def _written_out(node: Node, variables: Mapping[str, Node], source: str, budget: list[int]) -> Node:
@@ -77,8 +82,3 @@ def _shown(source: str, offset: int, text: str) -> str:
     end = source.find("\n", offset)
     line = source[before.rfind("\n") + 1 : end if end >= 0 else len(source)]
     return f"ERROR: <input>:{before.count(chr(10)) + 1}:{column + 1}: {text}\n | {line}\n | {'.' * column}^"
-
-
-def type_name(program: Program) -> Any:
-    """Return the type an expression has, as messages name it."""
-    return str(program.type)

@@ -11,32 +11,17 @@ from __future__ import annotations
 import base64
 import struct
 from datetime import UTC, datetime, timedelta
-from functools import lru_cache
-from importlib.resources import files
 from typing import Any
 
 import msgspec
+
+from echelon.hub.gotypes import Fields, go_types
 
 PROTOBUF_TYPE = "application/vnd.kubernetes.protobuf"
 MAGIC = b"k8s\x00"
 MAX_DEPTH = 100
 _VARINT, _FIXED64, _BYTES, _FIXED32 = 0, 1, 2, 5
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
-
-Fields = dict[str, tuple[str, str]]
-
-
-class Wire(msgspec.Struct, frozen=True):
-    """The data file."""
-
-    kinds: dict[str, str]
-    types: dict[str, Fields]
-
-
-@lru_cache(maxsize=1)
-def _wire() -> Wire:
-    path = files("echelon.hub").joinpath("data/wire.json")
-    return msgspec.json.decode(path.read_bytes(), type=Wire)
 
 
 def decode(body: bytes) -> dict[str, Any]:
@@ -46,7 +31,7 @@ def decode(body: bytes) -> dict[str, Any]:
     envelope = _gather(body[len(MAGIC) :])
     about = _gather(_last(envelope, 1, b""))
     api_version, kind = (_last(about, number, b"").decode() for number in (1, 2))
-    wire = _wire()
+    wire = go_types()
     name = wire.kinds.get(f"{api_version}/{kind}") or (
         wire.kinds["v1/DeleteOptions"] if kind == "DeleteOptions" else ""
     )
@@ -110,7 +95,7 @@ def _message(types: dict[str, Fields], name: str, data: bytes, depth: int) -> di
     for number, values in _gather(data).items():
         if str(number) not in fields:
             continue
-        key, code = fields[str(number)]
+        key, code = fields[str(number)].name, fields[str(number)].code
         if code[0] == "^":
             made.update(_message(types, code[2:], _bytes(values[-1]), depth + 1))
         elif code[0] == "[":

@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any
 
 import msgspec
 
+from echelon.hub.admission import Rounds
 from echelon.hub.builtins_pods import quality
 from echelon.hub.call import Call
 from echelon.hub.internal import call_for, replace
@@ -99,7 +100,7 @@ class Quotas:
             return False
         return call.verb in {"create", "update", "patch"} and not call.subresource
 
-    async def mutate(self, call: Call, new: Json, old: Json | None) -> None:
+    async def mutate(self, call: Call, new: Json, old: Json | None, rounds: Rounds) -> None:
         """Change nothing."""
 
     async def validate(self, call: Call, new: Json | None, old: Json | None) -> None:
@@ -236,18 +237,20 @@ def _in_scope(pod: Json, spec: Json) -> bool:
 
 def usage(cluster: Cluster, namespace: str, names: Iterable[str], spec: Json) -> Amounts:
     """Return what the objects of a namespace take together, those being written included."""
-    wanted = list(names)
     totals: Amounts = {}
-    for resource in sorted(_resources(wanted)):
+    counted: dict[str, list[str]] = {}
+    for name in names:
+        for resource in _resources([name]):
+            counted.setdefault(resource, []).append(name)
+    for resource, about in sorted(counted.items()):
         table = cluster.hub.store.table(cluster.name, resource)
-        about = [name for name in wanted if resource in _resources([name])]
         plain = all(name.startswith("count/") or (name in _PLAIN and name != "pods") for name in about)
         for key in _keys(table, f"{namespace}/"):
             entry = table.head(key)
             if entry is None:
                 continue
             obj = {} if plain else msgspec.json.decode(entry.body)
-            for name, amount in measure(resource, obj, wanted, spec).items():
+            for name, amount in measure(resource, obj, about, spec).items():
                 totals[name] = totals.get(name, Fraction(0)) + amount
     return totals
 

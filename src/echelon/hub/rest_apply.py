@@ -11,6 +11,7 @@ from typing import Any
 from echelon.hub import conform
 from echelon.hub.apply import apply, wrong_type
 from echelon.hub.call import Call, Response
+from echelon.hub.kind_rules import CREATE_ON_UPDATE
 from echelon.hub.managed import reset_of
 from echelon.hub.patch import go_kind
 from echelon.hub.rest_write import change_object, create_object, nameless
@@ -23,6 +24,9 @@ Json = dict[str, Any]
 async def serve_apply(call: Call, applied: Any) -> Response:
     """Answer an apply patch."""
     manager = call.option("fieldManager")
+    entry = call.table.head(call.key)
+    if entry is None and call.subresource and call.kind.resource not in CREATE_ON_UPDATE:
+        raise not_found(call.kind.group, call.kind.plural, call.name)
     if applied is None:
         applied = {}
     if not isinstance(applied, dict):
@@ -49,12 +53,12 @@ async def serve_apply(call: Call, applied: Any) -> Response:
             call.elsewhere,
         )
 
-    if call.table.head(call.key) is None:
+    if entry is None:
         return await _create(call, merged(None))
 
     def change(live: Json) -> Json:
         result = merged(live)
-        conform.shape(call, result)
+        conform.shape(call, result, applied=True)
         return result
 
     return await change_object(call, change, "Apply")
@@ -70,8 +74,6 @@ def _expect_name(call: Call, meta: Any) -> None:
 
 
 async def _create(call: Call, obj: Json) -> Response:
-    if call.subresource:
-        raise not_found(call.kind.group, call.kind.plural, call.name)
     meta = obj.get("metadata")
     meta = obj["metadata"] = dict(meta) if isinstance(meta, dict) else {}
     if meta.get("uid"):

@@ -201,6 +201,8 @@ async def delete_collection(call: Call) -> Response:
         last = max(last, await _remove_one(call, entry, options))
     await call.hub.store.durable(last)
     meta = {"resourceVersion": str(call.hub.store.committed)}
+    if call.kind.custom:
+        meta["continue"] = ""
     return render_list(call, form, entries, meta)
 
 

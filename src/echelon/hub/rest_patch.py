@@ -43,7 +43,6 @@ _META_ORDER = [
     "finalizers",
     "managedFields",
 ]
-_HANDLED = re.compile(r'^\S+ in version "[^"]*" cannot be handled as a \S+: ')
 _UNMARSHAL = re.compile(
     r"^json: cannot unmarshal (\w+)(?: \S+)? into Go (?:struct field|value) .*of type (\S+)$"
 )
@@ -87,12 +86,12 @@ def _shaped(call: Call, result: Any, strategic: Any = None) -> Json:
     patched: Json = dict(result)  # what is checked and completed below must not be the stored object
     if call.kind.custom:
         _expect_custom(call, patched)
-    text = None if call.kind.custom else dict(patched)
+    text = dict(patched)
     try:
         expect_kind(call, patched)
         conform.shape(call, patched)
     except StatusError as error:
-        if text is None or error.code != 400:
+        if error.code != 400:
             raise
         raise _undecodable(text, strategic, error.message) from None
     return patched
@@ -113,7 +112,7 @@ def _expect_custom(call: Call, patched: Json) -> None:
 
 def _undecodable(patched: Json, strategic: Any, why: str) -> StatusError:
     """Answer that what a patch leaves of a built-in kind cannot be read any more; a strategic one is shown itself."""
-    why = _HANDLED.sub("", why)
+    why = conform.HANDLED.sub("", why)
     if strategic is None:
         meta = patched.get("metadata")
         if isinstance(meta, dict):

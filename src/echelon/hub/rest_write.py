@@ -13,7 +13,7 @@ from typing import Any
 
 import msgspec
 
-from echelon.hub import conform, escalation, generation, kind_rules, managed, metadata, policies
+from echelon.hub import conform, escalation, generation, kind_rules, managed, metadata, policy_problems
 from echelon.hub.apply import unchanged
 from echelon.hub.body import decode_object, expect_kind
 from echelon.hub.call import Call, Response
@@ -52,29 +52,31 @@ async def create(call: Call) -> Response:
     return await create_object(call, obj)
 
 
-async def create_object(call: Call, obj: Json, operation: str = "Update") -> Response:
-    """Create an object that was already decoded."""
+async def create_object(call: Call, obj: Json, operation: str = "Update", dry_revision: str = "") -> Response:
+    """Create an object that was already decoded; one that is not kept shows `dry_revision`."""
     kind, world = call.kind, call.hub.world
     dry = call.dry_run()
-    conform.shape(call, obj)
+    conform.shape(call, obj, applied=operation == "Apply")
     kind_rules.on_decoded(call, obj)
     generated = bool(obj["metadata"].get("generateName")) and not obj["metadata"].get("name")
     obj["metadata"] = metadata.born(kind, obj["metadata"], call.namespace, world)
     count = generation.first(kind)
     if count:
         obj["metadata"]["generation"] = count
-    if kind.has_status and kind.resource not in kind_rules.KEEP_STATUS_ON_CREATE:
-        obj.pop("status", None)
     call.name = obj["metadata"]["name"]
     if kind.ending:
         why = "create not allowed while custom resource definition is terminating"
         raise forbidden(kind.group, kind.plural, call.name, why)
     if operation != "Apply":
         managed.track(call, None, obj)
+    if kind.has_status and kind.resource not in kind_rules.KEEP_STATUS_ON_CREATE:
+        obj.pop("status", None)
+    conform.settle(call, obj)
     kind_rules.on_create(call, obj)
     quiet = call.hub.admission.quiet(call)
     if not quiet:
-        await call.hub.admission.mutate(call, obj, None)
+        await _admit_new(call, obj, generated=generated)
+        conform.settle(call, obj)
     check = escalation.CHECKS.get(kind.resource)
     if check is not None:
         check(call, obj, None)
@@ -87,12 +89,38 @@ async def create_object(call: Call, obj: Json, operation: str = "Update") -> Res
         say = generated_name_taken if generated else already_exists
         raise say(kind.group, kind.plural, call.name, ending=taken.ending)
     if dry:
-        del made["metadata"]["resourceVersion"]
+        made["metadata"]["resourceVersion"] = dry_revision
+        if not dry_revision:
+            del made["metadata"]["resourceVersion"]
         entry = entry_of(call.key, 0, target.kind.write(made), made["metadata"])
     else:
         entry = write(target, made, None)
         await call.hub.store.durable(entry.rev)
     return render_object(call, (await seen(call, entry)).body, 201)
+
+
+HUBS_OWN = ("uid", "resourceVersion", "creationTimestamp")
+
+
+async def _admit_new(call: Call, obj: Json, *, generated: bool) -> None:
+    """Let admission change a new object: it sees what was sent; what only the hub says comes afterwards."""
+    born, status = obj["metadata"], obj.get("status")
+    hidden = {*HUBS_OWN, "generation"} if generation.first(call.kind) else set(HUBS_OWN)
+    if generated:
+        hidden.add("name")
+    obj["metadata"] = {name: value for name, value in born.items() if name not in hidden}
+    await call.hub.admission.mutate(call, obj, None)
+    meta = obj.get("metadata") or {}
+    hidden.add("namespace")
+    if meta.get("name"):
+        hidden.discard("name")
+    known = {**meta, **{name: value for name, value in born.items() if name in hidden}}
+    obj["metadata"] = {name: known[name] for name in {**born, **meta} if name in known}
+    call.name = obj["metadata"].get("name", "")
+    if call.kind.has_status and call.kind.resource not in kind_rules.KEEP_STATUS_ON_CREATE:
+        obj.pop("status", None)
+        if status is not None:
+            obj["status"] = status
 
 
 async def update(call: Call) -> Response:
@@ -106,13 +134,9 @@ async def update(call: Call) -> Response:
     conform.shape(call, obj)
     entry = call.table.head(call.key)
     if entry is None:
-        if call.subresource or call.kind.resource not in kind_rules.CREATE_ON_UPDATE:
-            raise not_found(call.kind.group, call.kind.plural, call.name)
-        obj["metadata"].setdefault("name", call.name)
-        obj["metadata"].pop("resourceVersion", None)
-        obj["metadata"].pop("uid", None)
-        return await create_object(call, obj)
-    if not obj["metadata"].get("resourceVersion") and (
+        return await _create_by_update(call, obj)
+    expect_uid(call, obj["metadata"], call.kind.read(entry.body)["metadata"])
+    if obj["metadata"].get("resourceVersion") in (None, "", "0") and (
         call.kind.custom or call.kind.resource in kind_rules.NEED_REVISION
     ):
         raise invalid(
@@ -128,6 +152,29 @@ async def update(call: Call) -> Response:
             ],
         )
     return await change_object(call, lambda _old: obj)
+
+
+def expect_uid(call: Call, given: Json, found: Json) -> None:
+    """Refuse to put an object in the place of another, or of none, than the client means."""
+    if given.get("uid") and given["uid"] != found.get("uid"):
+        raise other_object(call, given["uid"], found.get("uid", ""))
+
+
+async def _create_by_update(call: Call, obj: Json) -> Response:
+    """Create what a PUT did not find, of kinds that allow it."""
+    if call.kind.resource not in kind_rules.CREATE_ON_UPDATE:
+        raise not_found(call.kind.group, call.kind.plural, call.name)
+    meta = obj["metadata"]
+    expect_uid(call, meta, {})
+    revision = meta.pop("resourceVersion", "")
+    expect_revision(revision)
+    return await create_object(call, obj, dry_revision=revision)
+
+
+def expect_revision(given: str) -> None:
+    """Refuse a revision that is no number."""
+    if given and not given.isdecimal():
+        raise bad_request(f"strconv.ParseUint: parsing {quote(given)}: invalid syntax")
 
 
 async def change_object(call: Call, change: Change, operation: str = "Update") -> Response:
@@ -154,10 +201,14 @@ async def change_entry(call: Call, change: Change, operation: str = "Update") ->
         if operation != "Apply":
             new["metadata"] = dict(new["metadata"])
             managed.track(call, old, new)
-        new = prepare_update(call, old, new)
         quiet = call.hub.admission.quiet(call)
         if not quiet:
+            new = dict(new)  # what the client sent is looked at again if somebody else is quicker
+            if call.kind.namespaced:
+                new["metadata"] = {"namespace": call.namespace, **new["metadata"]}
             await call.hub.admission.mutate(call, new, old)
+        new = prepare_update(call, old, new)
+        conform.settle(call, new)
         if shown is entry and unchanged(old, new):
             await call.hub.store.durable(entry.rev)  # nothing to write, but what is shown must be durable
             return entry.body
@@ -199,21 +250,18 @@ def expect_same(call: Call, new: Json, old: Json) -> None:
     if kind.namespaced and meta.get("namespace") and meta["namespace"] != call.namespace:
         raise bad_request(OTHER_NAMESPACE)
     given = meta.get("resourceVersion")
+    if call.verb == "update":
+        expect_uid(call, meta, old["metadata"])
     if given and given != old["metadata"]["resourceVersion"]:
-        if not given.isdecimal():
-            raise bad_request(f"strconv.ParseUint: parsing {quote(given)}: invalid syntax")
+        expect_revision(given)
         raise conflict(kind.group, kind.plural, call.name)
-    if call.verb == "update" and meta.get("uid") and meta["uid"] != old["metadata"]["uid"]:
-        raise other_object(call, meta["uid"], old["metadata"]["uid"])
 
 
 def prepare_update(call: Call, old: Json, new: Json) -> Json:
     """Return the object an update means: identity, status or spec, and generation put right."""
     kind, meta = call.kind, new["metadata"]
     if call.subresource == "status":
-        changed = _status_of(kind, old, new)
-        kind_rules.on_status(call, changed)
-        return changed
+        return _status_of(kind, old, new)
     made = dict(new)
     made["metadata"] = metadata.kept(kind, call.name, meta, old["metadata"])
     if kind.has_status:
@@ -280,6 +328,7 @@ def _status_of(kind: Kind, old: Json, new: Json) -> Json:
             if new["metadata"].get(name):
                 meta[name] = new["metadata"][name]
     made["metadata"] = meta
+    kind_rules.on_status(kind, made, old)
     return made
 
 
@@ -325,7 +374,7 @@ def held_by_spec(call: Call, obj: Json) -> bool:
 
 
 def _expression_problems(call: Call, obj: Json) -> list[Json]:
-    check = policies.PROBLEMS.get(call.kind.resource)
+    check = policy_problems.PROBLEMS.get(call.kind.resource)
     return check(call, obj) if check is not None else []
 
 

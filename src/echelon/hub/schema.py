@@ -5,6 +5,8 @@ Signatures (stable):
 - `prune(schema, obj) -> list[str]`: removes unknown fields in place, returns their sorted paths (`spec.foo`,
   `spec.stages[0].bar`), unknown fields of `metadata` included.
 - `apply_defaults(schema, obj) -> None`: in place; drops nulls that count as absent first.
+- `buried(schema, obj) -> list[str]`: paths of fields inside values that the schema says are no objects.
+- `refused_nulls(schema, obj) -> list`: the nulls that `apply_defaults` would drop without putting anything in place.
 - `validate(schema, obj, old=None) -> list[Cause]`: all causes, worded as kube-apiserver words them.
 - `validate_status(schema, obj, old) -> list[Cause]`: the same for a write to the status subresource.
 
@@ -16,7 +18,15 @@ from __future__ import annotations
 from echelon.hub.schema_cel import check, rules_of
 from echelon.hub.schema_node import JSON, MISSING, Definitions, Rule, Schema, compile_schema
 from echelon.hub.schema_ok import is_ok_since
-from echelon.hub.schema_prune import apply_defaults, prune, prune_in_order, prune_metadata, prune_part
+from echelon.hub.schema_prune import (
+    apply_defaults,
+    buried,
+    prune,
+    prune_in_order,
+    prune_metadata,
+    prune_part,
+    refused_nulls,
+)
 from echelon.hub.schema_shape import embedded_causes, list_causes
 from echelon.hub.schema_validate import BLOCKING, NO_FIELD, Cause, explain
 
@@ -27,11 +37,13 @@ __all__ = [
     "Rule",
     "Schema",
     "apply_defaults",
+    "buried",
     "compile_schema",
     "prune",
     "prune_in_order",
     "prune_metadata",
     "prune_part",
+    "refused_nulls",
     "validate",
     "validate_status",
 ]

@@ -295,11 +295,12 @@ def _object_check(schema: Schema) -> Check:
         checks.setdefault("metadata", is_metadata)
     expected = plains.get
     checker = checks.get
+    looks_inside = bool(checks) or other is not None
 
     def check(value: JSON) -> bool:
         if not required <= value.keys():
             return False
-        for name, item in value.items():
+        for name, item in value.items() if looks_inside else ():
             if item.__class__ is expected(name):
                 continue
             item_ok = checker(name, other)

@@ -16,7 +16,10 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
+import msgspec
+
 from echelon.hub.schema_node import JSON, Schema
+from echelon.hub.status import StatusError
 
 Pruner = Callable[[JSON], "list[str] | None"]
 Defaulter = Callable[[JSON], None]
@@ -201,7 +204,61 @@ def _is_compound(schema: Schema) -> bool:
 
 def apply_defaults(schema: Schema, obj: JSON) -> None:
     """Drop nulls that count as absent, then fill in defaults, in place."""
+    _filled.chars = 0
     (schema.default_fn or _defaulter(schema))(obj)
+
+
+def buried(schema: Schema, obj: JSON, path: str = "") -> list[str]:
+    """List fields of objects that stand where a plain value is expected: nobody knows them."""
+    if obj.__class__ is list:
+        inner = schema.items or schema
+        return [text for at, item in enumerate(obj) for text in buried(inner, item, f"{path}[{at}]")]
+    if obj.__class__ is not dict:
+        return []
+    plain = schema.type in ("string", "integer", "number", "boolean") or schema.int_or_string
+    if plain and not schema.preserve_unknown:
+        return [f"{path}.{name}" for name in obj]
+    found: list[str] = []
+    for name, value in obj.items():
+        child = schema.properties.get(name, schema.additional)
+        if isinstance(child, Schema):
+            found += buried(child, value, f"{path}.{name}" if path else name)
+    return found
+
+
+def refused_nulls(schema: Schema, obj: JSON) -> list[tuple[dict[str, JSON], str]]:
+    """Find nulls that are not allowed and have no default: the object each is in, and its name."""
+    found: list[tuple[dict[str, JSON], str]] = []
+    if obj.__class__ is list and schema.items is not None:
+        for item in obj:
+            found += refused_nulls(schema.items, item)
+    if obj.__class__ is not dict:
+        return found
+    for name, value in obj.items():
+        child = schema.properties.get(name, schema.additional)
+        if not isinstance(child, Schema):
+            continue
+        if value is None and not child.nullable and not child.has_default:
+            found.append((obj, name))
+        elif value.__class__ in _CONTAINERS:
+            found += refused_nulls(child, value)
+    return found
+
+
+class _Filled:
+    """What defaults have added to the object under way: a list of empty items may ask for gigabytes."""
+
+    chars = 0
+
+    def add(self, chars: int) -> None:
+        self.chars += chars
+        if self.chars > MAX_FILLED:
+            raise StatusError(500, "", "etcdserver: request is too large")  # what would come of it later
+
+
+_filled = _Filled()
+MAX_FILLED = 2 * 1_572_864
+"""Characters that defaults may add: twice the largest object that is kept."""
 
 
 def _defaulter(schema: Schema) -> Defaulter:
@@ -221,7 +278,11 @@ def copy_json(value: JSON) -> JSON:
 
 def _make_defaulter(schema: Schema) -> Defaulter:
     properties = schema.properties
-    defaults = [(name, child.default) for name, child in properties.items() if child.has_default]
+    defaults = [
+        (name, child.default, len(name) + len(msgspec.json.encode(child.default)))
+        for name, child in properties.items()
+        if child.has_default
+    ]
     compound = [(name, child) for name, child in properties.items() if _is_container(child)]
     additional = schema.additional if isinstance(schema.additional, Schema) else None
     items = schema.items
@@ -239,8 +300,9 @@ def _make_defaulter(schema: Schema) -> Defaulter:
         if value.__class__ is dict:
             if None in value.values():
                 drop_nulls(value)
-            for name, default in defaults:
+            for name, default, chars in defaults:
                 if name not in value:
+                    _filled.add(chars)
                     value[name] = copy_json(default)
             for name, child in compound:
                 below = value.get(name)

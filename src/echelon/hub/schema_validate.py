@@ -21,7 +21,14 @@ from echelon.hub.gotext import bad_value, number, quote
 from echelon.hub.gotext import json_text as go_json
 from echelon.hub.schema_formats import string_format
 from echelon.hub.schema_node import JSON, MISSING, Schema
-from echelon.hub.schema_ok import allowed_types, effective_format, fits_type, frozen, is_integral, is_multiple
+from echelon.hub.schema_ok import (
+    allowed_types,
+    effective_format,
+    fits_type,
+    frozen,
+    is_integral,
+    is_multiple,
+)
 
 NO_FIELD = "<nil>"
 """How kube-apiserver prints the path of a cause that has none."""

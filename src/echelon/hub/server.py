@@ -23,14 +23,39 @@ from echelon.hub.call import ANONYMOUS, MASTERS, Request, Response, User
 from echelon.hub.certificates import RENEW_AFTER_DAYS, Authority, user_of
 from echelon.hub.fairness import MAX_WATCHES, Fairness
 from echelon.hub.kubeconfig import write
-from echelon.hub.malloc import keep_buffers
-from echelon.hub.status import StatusError, bad_request, too_large, too_many_requests, unauthorized
+from echelon.hub.process import allow_files, keep_buffers
+from echelon.hub.status import (
+    StatusError,
+    bad_request,
+    too_large,
+    too_many_requests,
+    too_slow,
+    unauthorized,
+)
 
 MAX_QUERY_FIELDS = 200
 """Query parameters taken: more is an attack on the parser."""
 
 MAX_WAITING_BYTES = 256 * 1024 * 1024
-"""Bytes of all bodies in memory that wait for their turn or are being served."""
+"""Bytes of all bodies in memory that are coming, wait for their turn or are being served."""
+
+MAX_LINE = 64 * 1024
+"""Bytes of a request line: selectors and continue tokens are long."""
+
+MAX_FIELD = 16 * 1024
+"""Bytes of one header: tokens with many claims are long."""
+
+BODY_S = 60.0
+"""How long a body may take to arrive; kube-apiserver gives a whole request as long."""
+
+MAX_ANSWER_BYTES = 256 * 1024 * 1024
+"""Bytes of large answers that clients are still taking; one alone may be larger."""
+
+TAKEN_S = 60.0
+"""How long a client may take for one piece of an answer or a watch; a full minute of nothing is nobody."""
+
+LARGE = 64 * 1024
+"""Bytes that a connection buffers: less is handed over without waiting."""
 
 SHUTDOWN_S = 2.0
 
@@ -44,12 +69,22 @@ class Server:
         self.port = port
         self.fairness = Fairness()
         self._body_bytes = 0
-        self._web = web.Server(self._serve, access_log=None, keepalive_timeout=75)
+        self._answer_bytes = 0
+        self._web = web.Server(
+            self._serve,
+            access_log=None,
+            keepalive_timeout=75,
+            handler_cancellation=True,  # else the watch of a client that left lives on until the next event
+            auto_decompress=False,  # as kube-apiserver; nothing small can become large
+            max_line_size=MAX_LINE,
+            max_field_size=MAX_FIELD,
+        )
         self._listener: asyncio.Server | None = None
 
     async def start(self, tls: ssl.SSLContext | None) -> None:
         """Begin to listen."""
         keep_buffers()
+        allow_files()
         loop = asyncio.get_running_loop()
         self._listener = await loop.create_server(self._web, self.host, self.port, ssl=tls, backlog=1024)
         self.port = self._listener.sockets[0].getsockname()[1]
@@ -68,31 +103,29 @@ class Server:
             await self._listener.wait_closed()
 
     async def _serve(self, incoming: web.BaseRequest) -> web.StreamResponse:
-        metrics, fairness = self.hub.metrics, self.fairness
-        size = 0
+        pieces: list[bytes] = []
         try:
-            request = await self._read(incoming)
-            size = len(request.body)
-            self._body_bytes += size
-            if self._body_bytes > MAX_WAITING_BYTES and size:
-                raise too_many_requests()
-            await fairness.enter(request.user)
+            response = await self._handle(incoming, pieces)
         except StatusError as error:
-            self._body_bytes -= size
-            metrics.rejected = fairness.rejected
-            return await self._answer(incoming, refuse(error))
-        except asyncio.CancelledError:
-            self._body_bytes -= size
-            raise
-        try:
-            metrics.in_flight = fairness.active
-            response = await self.hub.handle(request)
+            response = refuse(error)
         finally:
-            self._body_bytes -= size
-            fairness.leave()
+            self._body_bytes -= sum(map(len, pieces))
         return await self._answer(incoming, response)
 
-    async def _read(self, incoming: web.BaseRequest) -> Request:
+    async def _handle(self, incoming: web.BaseRequest, pieces: list[bytes]) -> Response:
+        metrics, fairness = self.hub.metrics, self.fairness
+        request = await self._read(incoming, pieces)
+        try:
+            await fairness.enter(request.user)
+        finally:
+            metrics.rejected = fairness.rejected
+        try:
+            metrics.in_flight = fairness.active
+            return await self.hub.handle(request)
+        finally:
+            fairness.leave()
+
+    async def _read(self, incoming: web.BaseRequest, pieces: list[bytes]) -> Request:
         path, _, text = incoming.raw_path.partition("?")
         if path.startswith("http"):  # absolute form: some proxies send it
             path = incoming.rel_url.raw_path
@@ -107,8 +140,27 @@ class Server:
         headers = _headers(incoming)
         body = b""
         if incoming.can_read_body:
-            body = await _body(incoming)
+            await self._receive(incoming, pieces)
+            body = b"".join(pieces)
         return Request(incoming.method, path, query, headers, body, self._user(incoming, headers))
+
+    async def _receive(self, incoming: web.BaseRequest, pieces: list[bytes]) -> None:
+        """Take a body piece by piece; what has come counts from the moment it is in memory."""
+        if (incoming.content_length or 0) > MAX_BODY:
+            raise too_large(MAX_BODY)
+        size = 0
+        try:
+            async with asyncio.timeout(BODY_S):
+                async for piece in incoming.content.iter_any():
+                    pieces.append(piece)
+                    size += len(piece)
+                    self._body_bytes += len(piece)
+                    if size > MAX_BODY:
+                        raise too_large(MAX_BODY)
+                    if self._body_bytes > MAX_WAITING_BYTES:
+                        raise too_many_requests()
+        except TimeoutError:
+            raise too_slow() from None
 
     def _user(self, incoming: web.BaseRequest, headers: dict[str, str]) -> User:
         transport = incoming.transport
@@ -136,21 +188,33 @@ class Server:
         body = response.body
         if incoming.method == "HEAD" and isinstance(body, list):
             body = b"".join(body)
-        if isinstance(body, bytes):
+        if isinstance(body, bytes) and len(body) <= LARGE:
             return web.Response(status=response.status, body=body, headers=headers)
         stream = web.StreamResponse(status=response.status, headers=headers)
+        if isinstance(body, bytes):
+            body = [body[at : at + LARGE] for at in range(0, len(body), LARGE)]
         if isinstance(body, list):
-            stream.content_length = sum(map(len, body))
-            await stream.prepare(incoming)
-            for piece in body:
-                await stream.write(piece)
-            await stream.write_eof()
+            size = stream.content_length = sum(map(len, body))
+            if self._answer_bytes and self._answer_bytes + size > MAX_ANSWER_BYTES:
+                return await self._answer(incoming, refuse(too_many_requests()))
+            self._answer_bytes += size
+            try:
+                await self._send(incoming, stream, body)
+            finally:
+                self._answer_bytes -= size
             return stream
         if self.hub.metrics.watches >= MAX_WATCHES:
             await body.aclose()  # type: ignore[attr-defined]
             return await self._answer(incoming, refuse(too_many_requests()))
         await self._stream(incoming, stream, body)
         return stream
+
+    async def _send(self, incoming: web.BaseRequest, stream: web.StreamResponse, pieces: list[bytes]) -> None:
+        with contextlib.suppress(ConnectionError):  # the client left; nobody is there to be told
+            await stream.prepare(incoming)
+            for piece in pieces:
+                await _hand_over(incoming, stream, piece)
+            await stream.write_eof()
 
     async def _stream(
         self, incoming: web.BaseRequest, stream: web.StreamResponse, body: AsyncIterator[bytes]
@@ -161,13 +225,27 @@ class Server:
         try:
             await stream.prepare(incoming)
             async for piece in body:
-                await stream.write(piece)
+                await _hand_over(incoming, stream, piece)
             await stream.write_eof()
         except ConnectionError:
             pass  # the client left; nobody is there to be told
         finally:
             metrics.watches -= 1
             await body.aclose()  # type: ignore[attr-defined]
+
+
+async def _hand_over(incoming: web.BaseRequest, stream: web.StreamResponse, piece: bytes) -> None:
+    """Write a piece; a client that takes nothing for long is cut off, and what waits for it is free."""
+    transport = incoming.transport
+    if transport is None or transport.get_write_buffer_size() + len(piece) < LARGE:
+        await stream.write(piece)
+        return
+    try:
+        async with asyncio.timeout(TAKEN_S):
+            await stream.write(piece)
+    except TimeoutError:
+        transport.abort()
+        raise ConnectionResetError from None
 
 
 def _headers(incoming: web.BaseRequest) -> dict[str, str]:
@@ -181,20 +259,6 @@ def _headers(incoming: web.BaseRequest) -> dict[str, str]:
             value = f"{headers[key]},{value}"
         headers[key] = value
     return headers
-
-
-async def _body(incoming: web.BaseRequest) -> bytes:
-    length = incoming.content_length
-    if length is not None and length > MAX_BODY:
-        raise too_large(MAX_BODY)
-    pieces: list[bytes] = []
-    size = 0
-    async for piece in incoming.content.iter_any():
-        size += len(piece)
-        if size > MAX_BODY:
-            raise too_large(MAX_BODY)
-        pieces.append(piece)
-    return b"".join(pieces)
 
 
 @contextlib.asynccontextmanager

@@ -21,6 +21,7 @@ from typing import Any, ClassVar
 
 import msgspec
 
+from echelon.hub import builtins_go
 from echelon.rules.gojson import format_value
 
 JSON = Any
@@ -81,6 +82,11 @@ class Shape:
         return child.zero_value if name in self._schema.required else absent
 
     @property
+    def nothing(self) -> Any:
+        """Return the object of this kind that a new one is compared with: empty, but for what Go always has."""
+        return builtins_go.nothing(self._schema.ref) if self.typed and self._schema.ref else {}
+
+    @property
     def zero_value(self) -> JSON:
         """Return Go's zero value of this type, as JSON."""
         return _ZEROS.get(self._schema.type)
@@ -90,10 +96,8 @@ class Shape:
         schema = self._schema
         wanted = schema.type
         if wanted is None:
-            if schema.int_or_string and type(value) in (dict, list):
+            if schema.ref == _QUANTITY and type(value) in (dict, list):
                 return f"expected any scalar, got &{{{format_value(value)}}}"
-            return None
-        if schema.ref == _QUANTITY:
             return None
         return _MISFITS[wanted](value, schema.format) if wanted in _MISFITS else None
 
@@ -154,7 +158,11 @@ class Shape:
     def key_default(self, key: str) -> JSON:
         """Return the default of a key field of this item, or None."""
         child = self.named.get(key)
-        return child.default if child is not None and child.has_default else None
+        if child is None:
+            return None
+        if self.typed and key in self._schema.required:
+            return self.field(key).zero_value  # Go has it always
+        return child.default if child.has_default else None
 
 
 class _NoSchema:
@@ -255,14 +263,14 @@ def _go_syntax(value: JSON) -> str:
 
 
 _TEXT = _node()
-_TEXTS = _node(additional=_TEXT)
+_TEXTS = _node(type="object", additional=_node(type="string"))
 _OBJECT_META = _node(
     properties={
         "annotations": _TEXTS,
         "creationTimestamp": _TEXT,
         "deletionGracePeriodSeconds": _TEXT,
         "deletionTimestamp": _TEXT,
-        "finalizers": _node(items=_TEXT, list_type="set"),
+        "finalizers": _node(type="array", items=_node(type="string"), list_type="set"),
         "generateName": _TEXT,
         "generation": _TEXT,
         "labels": _TEXTS,
@@ -270,6 +278,7 @@ _OBJECT_META = _node(
         "name": _TEXT,
         "namespace": _TEXT,
         "ownerReferences": _node(
+            type="array",
             list_type="map",
             list_map_keys=("uid",),
             items=_node(

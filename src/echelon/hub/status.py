@@ -180,6 +180,11 @@ def too_large(limit: int) -> StatusError:
     return StatusError(413, "RequestEntityTooLarge", f"Request entity too large: limit is {limit}")
 
 
+def too_slow() -> StatusError:
+    """Answer that a body did not arrive in time."""
+    return StatusError(408, "Timeout", "Timeout: request did not complete within the allotted timeout")
+
+
 def too_many_requests() -> StatusError:
     """Answer that the hub is busy; the client should wait and come again."""
     error = StatusError(

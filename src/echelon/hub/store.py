@@ -232,6 +232,11 @@ class Store:
         self._acks.append((rev, done))
         await done
 
+    async def settled(self) -> None:
+        """Wait until nothing accepted so far can be lost: what was decided on it may be told then."""
+        if self._accepted:
+            await self.durable(self._accepted[-1].rev)
+
     def durable_up_to(self, rev: int) -> None:
         """Make every accepted write up to a revision visible (called by the log)."""
         accepted = self._accepted

@@ -314,7 +314,7 @@ def _config_value(value: JSON, shape: Shape, path: str, errors: _Errors) -> Fiel
             if errors is not None:
                 _check_atomic(value, shape, path, errors)
             return LEAF
-        return _config_members(value, shape, path, errors) if value else LEAF
+        return (_config_members(value, shape, path, errors) or None) if value else LEAF
     if type(value) is list:
         if shape.list_kind == ATOMIC:
             if errors is not None:

@@ -17,17 +17,21 @@ if TYPE_CHECKING:
 MAX_QUEUED_EVENTS = 20_000
 """Events one slow watcher may have waiting: 40 MB of references at 2 KB each, shared with history."""
 
+MAX_QUEUED_BYTES = 64 * 1024 * 1024
+"""Bytes of objects one slow watcher may keep from being forgotten: as many as history itself."""
+
 
 class Watcher:
     """Follows one table, or one namespace or one object of it."""
 
-    __slots__ = ("_waiter", "closed", "match", "queue", "scope", "table")
+    __slots__ = ("_waiter", "closed", "match", "queue", "scope", "size", "table")
 
     def __init__(self, table: Table, scope: str, match: Callable[[Entry], bool] | None) -> None:
         self.table = table
         self.scope = scope
         self.match = match
         self.queue: list[tuple[str, Event]] = []
+        self.size = 0
         self.closed = False
         self._waiter: asyncio.Future[None] | None = None
         table.scopes.setdefault(scope, []).append(self)
@@ -40,7 +44,8 @@ class Watcher:
             if not kind:
                 return False
         queue = self.queue
-        if len(queue) >= MAX_QUEUED_EVENTS:
+        self.size += len(event.entry.body)
+        if queue and (len(queue) >= MAX_QUEUED_EVENTS or self.size > MAX_QUEUED_BYTES):
             self.close()
             return True
         queue.append((kind, event))
@@ -65,7 +70,7 @@ class Watcher:
     def take(self) -> list[tuple[str, Event]]:
         """Return everything queued."""
         queue = self.queue
-        self.queue = []
+        self.queue, self.size = [], 0
         return queue
 
     async def ready(self, timeout_s: float) -> bool:

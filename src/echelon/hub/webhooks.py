@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import msgspec
 
 from echelon.hub import conform
+from echelon.hub.admission import Rounds
 from echelon.hub.call import Call
 from echelon.hub.cel_compile import CelCompileError
 from echelon.hub.cel_values import CelError
@@ -23,9 +24,9 @@ from echelon.hub.hook_client import HookClient, HookError
 from echelon.hub.jsontext import json_problem
 from echelon.hub.kinds import encode
 from echelon.hub.patch import PatchRejected, apply_operations
-from echelon.hub.policies import AdmissionRequest, show_as
-from echelon.hub.policy_cel import compile_expression
+from echelon.hub.policy_cel import Scope, compile_expression
 from echelon.hub.policy_match import constraints_match, could_match, kind_asked_for, selectors_match
+from echelon.hub.policy_request import AdmissionRequest, show_as
 from echelon.hub.seen import in_version
 from echelon.hub.status import StatusError, forbidden, internal
 
@@ -40,13 +41,13 @@ VALIDATING = f"{GROUP}/validatingwebhookconfigurations"
 RESOURCES = frozenset({MUTATING, VALIDATING})
 
 DEFAULT_TIMEOUT_S = 10
-GIVEN_LATER = ("uid", "creationTimestamp", "resourceVersion", "generation")
-"""Metadata of a new object that mutating webhooks do not see yet."""
 
 
 class Webhook(NamedTuple):
     """One webhook of one configuration."""
 
+    key: tuple[str, int]
+    """The configuration it stands in, and where in it."""
     name: str
     wire: Json
     constraints: Json
@@ -79,15 +80,15 @@ class ClusterWebhooks:
 
 def _read(cluster: Cluster, resource: str) -> list[Webhook]:
     hooks = []
-    for _, entry in sorted(cluster.hub.store.table(cluster.name, resource).live.items()):
-        for wire in msgspec.json.decode(entry.body).get("webhooks") or ():
+    for name, entry in sorted(cluster.hub.store.table(cluster.name, resource).live.items()):
+        for index, wire in enumerate(msgspec.json.decode(entry.body).get("webhooks") or ()):
             constraints = {
                 "resourceRules": wire.get("rules") or [],
                 "matchPolicy": wire.get("matchPolicy", "Equivalent"),
                 "namespaceSelector": wire.get("namespaceSelector"),
                 "objectSelector": wire.get("objectSelector"),
             }
-            hooks.append(Webhook(wire.get("name", ""), wire, constraints))
+            hooks.append(Webhook((name, index), wire.get("name", ""), wire, constraints))
     return hooks
 
 
@@ -104,19 +105,24 @@ class WebhookPlugin:
         hooks, kind = call.cluster.webhooks, call.kind
         return any(hooks.candidates(one, kind.group, kind.plural, call.subresource) for one in RESOURCES)
 
-    async def mutate(self, call: Call, new: Json, old: Json | None) -> None:
+    async def mutate(self, call: Call, new: Json, old: Json | None, rounds: Rounds) -> None:
         """Let mutating webhooks change the object in place."""
-        seen: dict[int, bytes] = {}
+        turns = rounds.turns_of(MUTATING)
+        if rounds.again and turns.left != encode(new):
+            turns.changed()
         hooks = call.cluster.webhooks.candidates(
             MUTATING, call.kind.group, call.kind.plural, call.subresource
         )
-        for index, hook in enumerate(hooks):
-            await self._mutate(call, hook, new, old)
-            seen[index] = encode(new)
-        final = encode(new)
-        for index, hook in enumerate(hooks):
-            if hook.wire.get("reinvocationPolicy") == "IfNeeded" and seen[index] != final:
-                await self._mutate(call, hook, new, old)
+        for hook in hooks:
+            before = encode(new)
+            if (rounds.again and hook.key not in turns.due) or not await self._mutate(call, hook, new, old):
+                continue
+            if encode(new) != before:
+                turns.changed()
+                rounds.wanted = True
+            if hook.wire.get("reinvocationPolicy") == "IfNeeded":
+                turns.called.add(hook.key)
+        turns.left = encode(new)
 
     async def validate(self, call: Call, new: Json | None, old: Json | None) -> None:
         """Ask all validating webhooks; the first refusal in their order counts."""
@@ -132,11 +138,11 @@ class WebhookPlugin:
             if isinstance(answer, BaseException):
                 raise answer
 
-    async def _mutate(self, call: Call, hook: Webhook, new: Json, old: Json | None) -> None:
-        sent = new if old is not None else _not_yet_born(new)
-        answer = await self._ask(call, hook, sent, old)
+    async def _mutate(self, call: Call, hook: Webhook, new: Json, old: Json | None) -> bool:
+        """Let one webhook change the object in place; say whether it was asked."""
+        answer = await self._ask(call, hook, new, old)
         if answer is None or answer.operations is None:
-            return
+            return answer is not None
         try:
             patched = apply_operations(answer.asked.new, answer.operations)
         except PatchRejected as error:
@@ -146,12 +152,10 @@ class WebhookPlugin:
         patched = await in_version(call, patched, call.kind)
         if call.view is not None:
             patched = call.view.put_back(new, patched)
-        if old is None:
-            patched["metadata"] = {**new["metadata"], **_changes(sent["metadata"], patched["metadata"])}
-            call.name = patched["metadata"].get("name", "")
         new.clear()
         new.update(patched)
         conform.shape_mutated(call, new)
+        return True
 
     async def _ask(self, call: Call, hook: Webhook, new: Json | None, old: Json | None) -> _Answer | None:
         """Call a webhook if it wants to see the write; return its answer, refuse what it refuses."""
@@ -184,7 +188,7 @@ class WebhookPlugin:
         for condition in hook.wire.get("matchConditions") or ():
             source = condition.get("expression", "")
             try:
-                if compile_expression(source, {}).run(*asked.values(None)) is not True:
+                if compile_expression(source, Scope()).run(*asked.values(None)) is not True:
                     return False
             except (CelCompileError, CelError) as error:
                 failed = failed or f"expression '{source}' resulted in error: {error}"
@@ -222,17 +226,6 @@ class _Answer(NamedTuple):
 
     asked: AdmissionRequest
     operations: list[Json] | None
-
-
-def _not_yet_born(new: Json) -> Json:
-    """Return a new object as mutating webhooks see it: before the hub gave it an identity."""
-    meta = {key: value for key, value in new["metadata"].items() if key not in GIVEN_LATER}
-    return {**new, "metadata": meta}
-
-
-def _changes(before: Json, after: Json) -> Json:
-    """Return the metadata a webhook left, with what it took away as nothing."""
-    return {**{key: None for key in before if key not in after}, **after}
 
 
 def _operations(answer: Json) -> list[Json] | None:

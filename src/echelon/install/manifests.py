@@ -6,8 +6,9 @@ from typing import Any
 
 from echelon.api.crds import crds
 from echelon.api.own import APPLIED_WORKS
+from echelon.install.authors import authors
 from echelon.install.policies import policies
-from echelon.install.reading import reading, requester
+from echelon.install.reading import reading
 from echelon.install.rights import hub_account, member_account
 from echelon.install.workload import Values, hub_deployment, member_deployment
 
@@ -29,7 +30,7 @@ def member_definitions() -> list[dict[str, Any]]:
 
 def hub_policies(namespace: str) -> list[dict[str, Any]]:
     """Return the admission policies of a hub."""
-    return [*policies(namespace), *reading(), *requester()]
+    return [*policies(namespace), *reading(), *authors(namespace)]
 
 
 def hub_manifests(values: Values) -> list[dict[str, Any]]:

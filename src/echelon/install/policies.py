@@ -61,10 +61,15 @@ def on(group: str, resources: tuple[str, ...], *operations: str) -> dict[str, An
     }
 
 
+def engine(namespace: str) -> str:
+    """Name the user that the hub agent is."""
+    return f"system:serviceaccount:{namespace}:{HUB_AGENT}"
+
+
 def trusted(namespace: str) -> str:
     """Who may write what belongs to the engine: the engine, cluster administrators, the garbage collector."""
     users = [
-        f"system:serviceaccount:{namespace}:{HUB_AGENT}",
+        engine(namespace),
         "system:serviceaccount:kube-system:generic-garbage-collector",
         "system:serviceaccount:kube-system:namespace-controller",
         "system:kube-controller-manager",

@@ -2,8 +2,7 @@
 
 `authorizer` in an admission policy asks the server's authorizers about whoever makes the request, which is what a
 SubjectAccessReview would ask, without a webhook that could be lost. The check is made when a placement is created and
-when its selectors change; who did that is kept on the placement (`echelon.dev/requester`), by the server from the
-authenticated request, and cannot be written by hand.
+when its selectors change.
 
 What is asked: to `list` each selected kind (or to `get` the object, where a kind is selected only by one name); for a
 namespace to `get` it and, if all of it is placed, to `list` its Secrets and ConfigMaps. A kind's resource is guessed
@@ -19,13 +18,11 @@ from __future__ import annotations
 
 from typing import Any
 
-from echelon.api.names import ANNOTATION_REQUESTER, PLACEMENT_GROUP
-from echelon.install.policies import ADMISSION, on, policy
+from echelon.api.names import PLACEMENT_GROUP
+from echelon.install.policies import on, policy
 
 KINDS = ("clusterresourceplacements", "resourceplacements")
 
-# Noting who asked needs Kubernetes 1.36; without these everything else works.
-NEWER_KINDS = frozenset({"MutatingAdmissionPolicy", "MutatingAdmissionPolicyBinding"})
 MAX_ASKED = 8  # kinds and namespaces: up to three questions each
 _PLURAL = (
     "(s.kind == 'Endpoints' ? 'endpoints' : s.kind.lowerAscii().endsWith('s') ? s.kind.lowerAscii() + 'es'"
@@ -120,55 +117,3 @@ def reading() -> list[dict[str, Any]]:
             *(variable for number in range(MAX_ASKED) for variable in _reads(number)),
         ],
     )
-
-
-_NOTES = "(has(object.metadata.annotations) ? object.metadata.annotations : {})"
-_OLD_NOTES = (
-    "(oldObject != null && has(oldObject.metadata.annotations) ? oldObject.metadata.annotations : {})"
-)
-_ASKED_ANEW = "request.operation == 'CREATE' || object.spec != oldObject.spec"
-
-
-def requester() -> list[dict[str, Any]]:
-    """Note who asked for a placement's spec; nobody writes that by hand."""
-    key = ANNOTATION_REQUESTER
-    kept = f"('{key}' in {_NOTES} ? {_NOTES}['{key}'] : '') == ('{key}' in {_OLD_NOTES} ? {_OLD_NOTES}['{key}'] : '')"
-    patch = (
-        f"{_NOTES}.size() > 0"
-        f" ? [JSONPatch{{op: 'add', path: '/metadata/annotations/' + jsonpatch.escapeKey('{key}'),"
-        " value: request.userInfo.username}]"
-        f" : [JSONPatch{{op: 'add', path: '/metadata/annotations', value: {{'{key}': request.userInfo.username}}}}]"
-    )
-    rules = [on(PLACEMENT_GROUP, KINDS, "CREATE", "UPDATE")]
-    labels = {"app.kubernetes.io/part-of": "echelon"}
-    name = "echelon-requester"
-    return [
-        {
-            "apiVersion": ADMISSION,
-            "kind": "MutatingAdmissionPolicy",
-            "metadata": {"name": name, "labels": labels},
-            "spec": {
-                "failurePolicy": "Fail",
-                "reinvocationPolicy": "IfNeeded",
-                "matchConstraints": {"resourceRules": rules},
-                "matchConditions": [{"name": "asked-anew", "expression": _ASKED_ANEW}],
-                "mutations": [{"patchType": "JSONPatch", "jsonPatch": {"expression": patch}}],
-            },
-        },
-        {
-            "apiVersion": ADMISSION,
-            "kind": "MutatingAdmissionPolicyBinding",
-            "metadata": {"name": f"{name}-binding", "labels": labels},
-            "spec": {"policyName": name},
-        },
-        *policy(
-            "echelon-requester-kept",
-            rules,
-            [
-                {
-                    "expression": f"{_ASKED_ANEW} || {kept}",
-                    "message": f"the annotation {key} is written by the API server only",
-                }
-            ],
-        ),
-    ]

@@ -190,8 +190,13 @@ def without_finalizer(resource: Resource, seen: Any, finalizer: str) -> Patch:
 
 def with_finalizer(resource: Resource, seen: Any, *wanted: str) -> Patch | None:
     """Put finalizers on an object, as far as they are not there."""
-    missing = [finalizer for finalizer in wanted if finalizer not in seen.metadata.finalizers]
-    if not missing:
+    finalizers = finalizers_with(seen, *wanted)
+    if finalizers is None:
         return None
-    finalizers = [*seen.metadata.finalizers, *missing]
     return Patch(ref=ref_of(resource, seen), body={"metadata": {"finalizers": finalizers}})
+
+
+def finalizers_with(seen: Any, *wanted: str) -> list[str] | None:
+    """Return an object's finalizers and those wanted; None when it has them all."""
+    missing = [finalizer for finalizer in wanted if finalizer not in seen.metadata.finalizers]
+    return [*seen.metadata.finalizers, *missing] if missing else None

@@ -26,7 +26,8 @@ from echelon.api.work import Work
 from echelon.rules.diagnose_parts import Depth, Evidence, OnMember, Spotted, object_words, saying
 from echelon.rules.diagnose_workload import spot_workload
 from echelon.rules.forecast import span_text
-from echelon.rules.run_cluster import classify_cluster, conditions_of, is_finished, target_of
+from echelon.rules.hand_over import conditions_of
+from echelon.rules.run_cluster import classify_cluster, is_finished, target_of
 from echelon.rules.run_phases import PROGRESSING, STARTED, SUCCEEDED, ClusterPhase, RunPhase, run_phase
 from echelon.rules.run_seen import Seen
 

@@ -27,6 +27,9 @@ Object = dict[str, Any]
 MAX_COPIED_BYTES = 3 * 1024 * 1024
 """Copy operations may add this much: copies of copies grow exponentially."""
 
+TEST_FAILED = "test failed"
+"""How the text ends when a test operation does not hold."""
+
 _ABSENT: Any = object()
 _INDEX = re.compile(r"[+-]?[0-9]{1,18}\Z")
 
@@ -45,9 +48,10 @@ def apply_operations(
     """Apply all operations in order, or raise `PatchRejected`."""
     work = _Patching(doc, strict=strict, max_copied=max_copied)
     for op in ops:
-        run = _OPERATIONS.get(_text(op, "op") or "unknown")
+        named = _text(op, "op")
+        run = _OPERATIONS.get(named or "")
         if run is None:
-            raise PatchRejected(f"Unexpected kind: {_text(op, 'op') or 'unknown'}")
+            raise PatchRejected(f"Unexpected kind: {'unknown' if named is None else named}")
         run(work, op)
     return work.doc
 
@@ -130,7 +134,9 @@ class _Patching:
     def share(self, value: JSON) -> None:
         """Forget that the containers in `value` are ours alone: it is now in two places."""
         if type(value) in (dict, list):
-            self._own.clear()
+            self._own.pop(id(value), None)
+            for child in value.values() if type(value) is dict else value:
+                self.share(child)
 
     def count_copy(self, value: JSON) -> None:
         """Add the size of a copied value to the total, which is bounded."""
@@ -317,7 +323,7 @@ def _test(work: _Patching, op: Object) -> None:
             raise PatchRejected(f"error in test for path: '{path}': {error}") from None
         found = None if found is _ABSENT else found
     if not same(found, wanted):
-        raise PatchRejected(f"testing value {path} failed: test failed")
+        raise PatchRejected(f"testing value {path} failed: {TEST_FAILED}")
 
 
 _OPERATIONS: dict[str, Callable[[_Patching, Object], None]] = {

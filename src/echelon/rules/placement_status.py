@@ -14,6 +14,7 @@ The texts are the contract. Nothing here decides what is done.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
 from datetime import datetime
 from typing import NamedTuple
 
@@ -71,6 +72,27 @@ class Version(msgspec.Struct, frozen=True):
     selected: tuple[ResourceIdentifier, ...]
 
 
+class Known(NamedTuple):
+    """What was said of a cluster, and what it was said from."""
+
+    decision: ClusterDecision
+    binding: Binding | None
+    before: Conditions
+    said: ClusterPlacementStatus
+
+
+@dataclass(slots=True)
+class Memory:
+    """What was said of each cluster at the last look: a cluster about which nothing changed is not worked out again.
+
+    It only saves time. Without it the same comes out; but what is not written yet then counts from now on, instead of
+    from when it was first seen.
+    """
+
+    basis: object = None  # what all clusters depend on
+    clusters: dict[str, Known] = field(default_factory=dict)
+
+
 class View(NamedTuple):
     """What a status is made from."""
 
@@ -81,6 +103,7 @@ class View(NamedTuple):
     snapshots: Sequence[ResourceSnapshot]
     version: Version | None  # None: rollouts are controlled from outside
     now: datetime
+    memory: Memory | None = None
 
 
 def stations(placement: Placement) -> tuple[PlacementCondition, ...]:
@@ -128,10 +151,10 @@ def status_of(view: View) -> PlacementStatus:
     synced = find_condition(old.conditions, view.scope.condition_prefix + PlacementCondition.STATUS_SYNCED)
     kept = (synced,) if synced else ()
     wanted = [scheduled, *summed, *kept]
-    return _bounded(msgspec.structs.replace(status, conditions=restate(old.conditions, wanted, view.now)))
+    return msgspec.structs.replace(status, conditions=restate(old.conditions, wanted, view.now))
 
 
-def _bounded(status: PlacementStatus) -> PlacementStatus:
+def bounded(status: PlacementStatus) -> PlacementStatus:
     """R-STATUS-6: what clusters report is shortened until the status can be stored; bindings keep all of it."""
     for kept in _SHORTER:
         if len(msgspec.json.encode(status)) <= MAX_STATUS_BYTES:
@@ -242,12 +265,25 @@ def _clusters(view: View, policy: PolicySnapshot) -> list[ClusterPlacementStatus
     indexes = {
         snapshot.name: snapshot.metadata.labels.get(LABEL_RESOURCE_INDEX, "") for snapshot in view.snapshots
     }
-    decisions = policy.status.cluster_decisions if policy.status else ()
-    return [
-        _cluster(view, decision, bound.get(decision.cluster_name), indexes, before)
-        for decision in decisions
-        if decision.selected
-    ]
+    memory = view.memory or Memory()
+    basis = (view.placement.metadata.generation, stations(view.placement), view.version, indexes)
+    known = memory.clusters if memory.basis == basis else {}
+    memory.basis, memory.clusters = basis, {}
+    for decision in policy.status.cluster_decisions if policy.status else ():
+        name = decision.cluster_name
+        if decision.selected:
+            binding, conditions, held = bound.get(name), before.get(name, ()), known.get(name)
+            # objects of a cache are shared and never changed: the same one says the same
+            if (
+                held is None
+                or held.binding is not binding
+                or held.before is not conditions
+                or held.decision is not decision
+            ):
+                said = _cluster(view, decision, binding, indexes, conditions)
+                held = Known(decision, binding, conditions, said)
+            memory.clusters[name] = held
+    return [held.said for held in memory.clusters.values()]
 
 
 def _cluster(
@@ -255,11 +291,11 @@ def _cluster(
     decision: ClusterDecision,
     binding: Binding | None,
     indexes: Mapping[str, str],
-    before: Mapping[str, Conditions],
+    before: Conditions,
 ) -> ClusterPlacementStatus:
     scheduled = _condition(view, SCHEDULED, TRUE, Said("Scheduled", decision.reason))
     passed = [scheduled, *_walk(view, binding)]
-    conditions = restate(before.get(decision.cluster_name, ()), passed, view.now)
+    conditions = restate(before, passed, view.now)
     entry = ClusterPlacementStatus(cluster_name=decision.cluster_name, conditions=conditions)
     if binding is None:
         return entry

@@ -34,7 +34,15 @@ from echelon.api.scope import Scope
 from echelon.api.snapshot import PolicySnapshot, ResourceSnapshot
 from echelon.rules.binding_life import with_finalizer, without_finalizer
 from echelon.rules.merge import diff_merge
-from echelon.rules.placement_status import Version, View, is_external, stations, status_of
+from echelon.rules.placement_status import (
+    Memory,
+    Version,
+    View,
+    bounded,
+    is_external,
+    stations,
+    status_of,
+)
 from echelon.rules.plan import NOTHING, Action, Create, Delete, Emit, Patch, Plan, Ref, StatusWrite, ref_of
 from echelon.rules.policy_snapshots import owned_by, plan_policy_snapshot
 from echelon.rules.select import Selected, identify, selects_namespaces
@@ -103,6 +111,7 @@ class Seen(msgspec.Struct, frozen=True, kw_only=True):
     copy: PlacementStatusCopy | None = None
     has_copy_namespace: bool = False
     written_at: datetime | None = None  # when this process last wrote the status: only a matter of pace
+    memory: Memory | None = None  # of the last look: only saves time
     options: Options = Options()
 
 
@@ -114,24 +123,26 @@ def step(seen: Seen, now: datetime) -> Plan:
     # the scheduler's too: its own write would run into ours
     held = with_finalizer(seen.scope.placement, placement, FINALIZER_CRP_CLEANUP, FINALIZER_SCHEDULER_CLEANUP)
     steps: list[tuple[Action, ...]] = [(held,)] if held else []
-    copying: list[tuple[Action, ...]] = []
     wake_at = None
     moved = _moved_namespace(seen)
     if moved:
         status = _refused(seen, moved, now)
     elif seen.selected is None:
         status = _refused(seen, f"The resource selectors are invalid: {seen.problem}", now)
-        status = _with_copy(seen, status, copying, now)
     else:
         status, wake_at = _look(seen, seen.selected, steps, now)
-        status = _with_copy(seen, status, copying, now)
+    namespace = "" if moved else copy_namespace(seen.scope, placement)
+    if namespace:
+        status = _with_sync(seen, namespace, status, now)
     write = None
     held_until = _held_until(seen, status, now)
     if held_until is not None:
         wake_at = min(wake_at or held_until, held_until)
         status = placement.status or status
     else:
-        steps += copying
+        status = bounded(status)
+        copying = _copy(seen, namespace, status, now) if namespace and seen.has_copy_namespace else None
+        steps += [(copying,)] if copying else []
     if status != placement.status:
         ref = ref_of(seen.scope.placement, placement)
         write = StatusWrite(ref=ref, old=placement.status, new=status)
@@ -184,7 +195,7 @@ def _look(
         identifiers = selected.identifiers if wake_at is None else tuple(map(identify, made.resources))
         version = Version(made.name, str(made.index), identifiers)
     snapshots = owned(seen.resource_snapshots, placement)
-    view = View(scope, placement, policy.current, seen.bindings, snapshots, version, now)
+    view = View(scope, placement, policy.current, seen.bindings, snapshots, version, now, seen.memory)
     return status_of(view), wake_at
 
 
@@ -256,18 +267,9 @@ def _moved_namespace(seen: Seen) -> str:
     )
 
 
-def _with_copy(
-    seen: Seen, status: PlacementStatus, steps: list[tuple[Action, ...]], now: datetime
-) -> PlacementStatus:
+def _with_sync(seen: Seen, namespace: str, status: PlacementStatus, now: datetime) -> PlacementStatus:
     """R-PLACE-3: the status is copied into its namespace where that is wanted, and whether it worked is said."""
-    namespace = copy_namespace(seen.scope, seen.placement)
-    if not namespace:
-        return status
-    type_ = seen.scope.condition_prefix + STATUS_SYNCED
-    source = msgspec.structs.replace(status, conditions=remove_condition(status.conditions, type_))
     if seen.has_copy_namespace:
-        copying = _copy(seen, namespace, source, now)
-        steps += [(copying,)] if copying else []
         reason = "StatusSyncSucceeded"
         message = f"Successfully created or updated ClusterResourcePlacementStatus in namespace '{namespace}'"
     else:
@@ -276,7 +278,7 @@ def _with_copy(
             f'Failed to create or update ClusterResourcePlacementStatus: namespaces "{namespace}" not found'
         )
     synced = Condition(
-        type=type_,
+        type=seen.scope.condition_prefix + STATUS_SYNCED,
         status=TRUE if seen.has_copy_namespace else FALSE,
         observed_generation=seen.placement.metadata.generation,
         last_transition_time=timestamp(now),
@@ -286,7 +288,9 @@ def _with_copy(
     return msgspec.structs.replace(status, conditions=set_condition(status.conditions, synced, now))
 
 
-def _copy(seen: Seen, namespace: str, source: PlacementStatus, now: datetime) -> Action | None:
+def _copy(seen: Seen, namespace: str, status: PlacementStatus, now: datetime) -> Action | None:
+    synced = seen.scope.condition_prefix + STATUS_SYNCED
+    source = msgspec.structs.replace(status, conditions=remove_condition(status.conditions, synced))
     at = msgspec.to_builtins(timestamp(now))
     if seen.copy is None:
         owner = owned_by(seen.scope, seen.placement)

@@ -30,13 +30,22 @@ import msgspec
 from echelon.api.binding import Binding
 from echelon.api.cluster import MemberCluster
 from echelon.api.conditions import find_condition, set_condition
-from echelon.api.meta import FALSE, TRUE, Condition, Conditions, ConditionStatus, IntOrString, timestamp
+from echelon.api.meta import FALSE, TRUE, Condition, ConditionStatus, IntOrString, timestamp
 from echelon.api.names import BindingState, PlacementCondition, PlacementType
 from echelon.api.placement import ApplyStrategy, Placement, RollingUpdate, RolloutStrategy
 from echelon.api.scope import Scope
 from echelon.api.snapshot import ResourceSnapshot
-from echelon.rules.merge import diff_merge
-from echelon.rules.override import Candidates, ClusterOverrides, InvalidOverride, select_for_cluster
+from echelon.rules.hand_over import (
+    ROLLOUT_STARTED,
+    Target,
+    applied_patch,
+    conditions_of,
+    generation_after,
+    has_version,
+    move,
+    spec_patch,
+)
+from echelon.rules.override import Candidates, InvalidOverride, select_for_cluster
 from echelon.rules.placement_status import is_external
 from echelon.rules.placements import about_placement
 from echelon.rules.plan import NOTHING, Action, Delete, Emit, Patch, Plan, ref_of
@@ -46,7 +55,6 @@ from echelon.rules.stages import applied_strategy
 
 AVAILABLE = PlacementCondition.AVAILABLE
 DIFF_REPORTED = PlacementCondition.DIFF_REPORTED
-ROLLOUT_STARTED = PlacementCondition.ROLLOUT_STARTED
 
 # Available means only "applied, and nobody can tell": ready after a while.
 UNTRACKABLE = frozenset({"NotAllWorkAreAvailabilityTrackable", "WorkNotTrackable"})
@@ -73,23 +81,6 @@ class Seen(msgspec.Struct, frozen=True, kw_only=True):
     bindings: Sequence[Binding]
     overrides: Candidates = Candidates()
     clusters: Mapping[str, MemberCluster] = {}  # the targets of the bindings
-
-
-class Wanted(NamedTuple):
-    """What a binding of the current version says."""
-
-    snapshot: str
-    overrides: ClusterOverrides
-    applied: ApplyStrategy
-
-    def is_met_by(self, binding: Binding) -> bool:
-        """Whether version and overrides are these."""
-        spec = binding.spec
-        return (
-            spec.resource_snapshot_name == self.snapshot
-            and spec.resource_override_snapshots == self.overrides.namespaced
-            and spec.cluster_resource_override_snapshots == self.overrides.cluster
-        )
 
 
 class Limits(NamedTuple):
@@ -143,17 +134,18 @@ def step(seen: Seen, now: datetime) -> Plan:
     return _plan(seen.scope, rows, limits, wanted, now)
 
 
-def _wanted(seen: Seen, snapshot: str, applied: ApplyStrategy) -> Mapping[str, Wanted]:
-    return {
-        name: Wanted(snapshot, select_for_cluster(seen.overrides, cluster), applied)
-        for name, cluster in seen.clusters.items()
-    }
+def _wanted(seen: Seen, snapshot: str, applied: ApplyStrategy) -> Mapping[str, Target]:
+    wanted = {}
+    for name, cluster in seen.clusters.items():
+        overrides = select_for_cluster(seen.overrides, cluster)
+        wanted[name] = Target(snapshot, overrides.namespaced, overrides.cluster, applied)
+    return wanted
 
 
 def _push(scope: Scope, bindings: Sequence[Binding], applied: ApplyStrategy) -> tuple[Action, ...]:
     """R-ROLL-5: a changed apply strategy reaches every binding that has one, at once."""
     return tuple(
-        _patch(scope, binding, {"applyStrategy": _replacing(binding.spec.apply_strategy, applied)}, None)
+        _carry(scope, binding, {"applyStrategy": applied_patch(binding.spec.apply_strategy, applied)})
         for binding in bindings
         if not binding.metadata.is_deleting and binding.spec.apply_strategy not in (None, applied)
     )
@@ -193,7 +185,7 @@ def amount_of(value: IntOrString, target: int) -> int:
 def ready_at(binding: Binding, period: timedelta) -> datetime | None:
     """R-ROLL-2: ready is what delivery reports as available; where nobody can tell, after a while."""
     generation = binding.metadata.generation
-    current = {said.type: said for said in _conditions(binding) if said.observed_generation == generation}
+    current = {said.type: said for said in conditions_of(binding) if said.observed_generation == generation}
     reported = current.get(DIFF_REPORTED)
     if reported is not None and reported.status == TRUE:
         return reported.last_transition_time
@@ -212,22 +204,18 @@ def is_failed(binding: Binding) -> bool:
         and said.status == FALSE
         and said.observed_generation == generation
         and said.reason not in NOT_YET[said.type]
-        for said in _conditions(binding)
+        for said in conditions_of(binding)
     )
 
 
 def _may_become_ready(binding: Binding) -> bool:
-    reported = find_condition(_conditions(binding), DIFF_REPORTED)
+    reported = find_condition(conditions_of(binding), DIFF_REPORTED)
     is_reporting = reported is not None and reported.observed_generation == binding.metadata.generation
     return not is_failed(binding) and not (is_reporting and reported is not None and reported.status == FALSE)
 
 
-def _conditions(binding: Binding) -> Conditions:
-    return binding.status.conditions if binding.status else ()
-
-
 def sort_bindings(
-    bindings: Sequence[Binding], wanted: Mapping[str, Wanted], limits: Limits, now: datetime
+    bindings: Sequence[Binding], wanted: Mapping[str, Target], limits: Limits, now: datetime
 ) -> Sorted:
     """Sort the bindings and count."""
     rows: dict[str, list[Binding]] = {
@@ -258,7 +246,7 @@ def sort_bindings(
     )
 
 
-def _row_of(binding: Binding, wanted: Mapping[str, Wanted], going: Collection[str]) -> str:
+def _row_of(binding: Binding, wanted: Mapping[str, Target], going: Collection[str]) -> str:
     """R-ROLL-4: on one cluster, deletion comes before creation."""
     cluster = binding.spec.target_cluster
     if binding.metadata.is_deleting:
@@ -269,13 +257,13 @@ def _row_of(binding: Binding, wanted: Mapping[str, Wanted], going: Collection[st
         return ""
     if binding.spec.state == BindingState.SCHEDULED:
         return "starting"
-    if wanted[cluster].is_met_by(binding):
+    if has_version(binding, wanted[cluster]):
         return "current"
     return "broken" if is_failed(binding) else "outdated"
 
 
 # --- the step -------------------------------------------------------------------------------------------------------
-def _plan(scope: Scope, rows: Sorted, limits: Limits, wanted: Mapping[str, Wanted], now: datetime) -> Plan:
+def _plan(scope: Scope, rows: Sorted, limits: Limits, wanted: Mapping[str, Target], now: datetime) -> Plan:
     """R-ROLL-6: what has failed is updated at once, the rest within the limits, removals first."""
     may_go = max(rows.ready_count - rows.leaving_ready_count - (limits.target - limits.max_unavailable), 0)
     may_start = max(limits.target + limits.max_surge - rows.can_be_ready_count, 0)
@@ -299,44 +287,19 @@ def _plan(scope: Scope, rows: Sorted, limits: Limits, wanted: Mapping[str, Wante
     return Plan(steps=steps, wake_at=wake_at, why=why)
 
 
-def _update(scope: Scope, binding: Binding, wanted: Wanted, now: datetime) -> Patch:
+def _update(scope: Scope, binding: Binding, wanted: Target, now: datetime) -> Patch:
     """Point a binding at the version and stamp it in one decision."""
-    held = binding.spec
-    spec: dict[str, Any] = {}
-    if held.state != BindingState.BOUND:
-        spec["state"] = BindingState.BOUND.value
-    if held.resource_snapshot_name != wanted.snapshot:
-        spec["resourceSnapshotName"] = wanted.snapshot
-    if held.resource_override_snapshots != wanted.overrides.namespaced:
-        spec["resourceOverrideSnapshots"] = msgspec.to_builtins(wanted.overrides.namespaced) or None
-    if held.cluster_resource_override_snapshots != wanted.overrides.cluster:
-        spec["clusterResourceOverrideSnapshots"] = list(wanted.overrides.cluster) or None
-    if held.apply_strategy != wanted.applied:
-        spec["applyStrategy"] = _replacing(held.apply_strategy, wanted.applied)
-    stamp = _stamp(TRUE, STARTED, binding.metadata.generation + 1, now)
-    return _patch(scope, binding, spec, stamp)
+    spec = spec_patch(binding, wanted)
+    return move(scope, binding, spec, _stamp(TRUE, STARTED, generation_after(binding, spec), now))
 
 
-def _patch(scope: Scope, binding: Binding, spec: Mapping[str, Any], stamp: Condition | None) -> Patch:
-    """Change a binding's spec; its RolloutStarted follows to the new generation.
-
-    Compare-and-swap makes the generation grow by exactly one, so the stamp can name it in advance. Without a new
-    stamp the old one is carried along, if it was about the generation that is left.
-    """
-    generation = binding.metadata.generation
-    if stamp is None:
-        held = find_condition(_conditions(binding), ROLLOUT_STARTED)
-        if held is not None and held.observed_generation == generation:
-            stamp = msgspec.structs.replace(held, observed_generation=generation + 1)
-    status = None
-    if stamp is not None:
-        others = (said for said in _conditions(binding) if said.type != ROLLOUT_STARTED)
-        status = {"conditions": [msgspec.to_builtins(said) for said in (stamp, *others)]}
-    return Patch(ref=ref_of(scope.binding, binding), body={"spec": spec}, status=status)
-
-
-def _replacing(old: ApplyStrategy | None, new: ApplyStrategy) -> Any:
-    return diff_merge(msgspec.to_builtins(old) or {}, msgspec.to_builtins(new))
+def _carry(scope: Scope, binding: Binding, spec: Mapping[str, Any]) -> Patch:
+    """Change a binding's spec and carry its RolloutStarted along, if it was about the generation that is left."""
+    held = find_condition(conditions_of(binding), ROLLOUT_STARTED)
+    if held is None or held.observed_generation != binding.metadata.generation:
+        return move(scope, binding, spec, None)
+    after = generation_after(binding, spec)
+    return move(scope, binding, spec, msgspec.structs.replace(held, observed_generation=after))
 
 
 def _say(
@@ -344,14 +307,14 @@ def _say(
 ) -> Patch | None:
     """Say whether the rollout has reached a binding, unless that is said already."""
     generation = binding.metadata.generation
-    held = find_condition(_conditions(binding), ROLLOUT_STARTED)
+    held = find_condition(conditions_of(binding), ROLLOUT_STARTED)
     if held is not None and (held.status, held.reason, held.observed_generation) == (
         status,
         said[0],
         generation,
     ):
         return None
-    conditions = set_condition(_conditions(binding), _stamp(status, said, generation, now), now)
+    conditions = set_condition(conditions_of(binding), _stamp(status, said, generation, now), now)
     plain = [msgspec.to_builtins(condition) for condition in conditions]
     return Patch(ref=ref_of(scope.binding, binding), body={}, status={"conditions": plain})
 

@@ -52,19 +52,17 @@ from echelon.api.names import (
     StageTaskPosition,
     TaskType,
 )
-from echelon.api.staged import Run, Stage, StageStatus, TaskStatus
+from echelon.api.staged import Stage, StageStatus, TaskStatus
 from echelon.rules.approval import TaskStep, ask, is_passed, wait_for
 from echelon.rules.plan import NOTHING, Delete, Patch, Plan, ref_of
 from echelon.rules.run_cluster import preempted_text, taken_over_by, target_of
 from echelon.rules.run_look import Look, Preempted
-from echelon.rules.run_phases import PROGRESSING, RunPhase, StagePhase, mark, run_phase
+from echelon.rules.run_phases import OVER, PROGRESSING, RunPhase, StagePhase, mark, run_phase
 from echelon.rules.run_plan import plan_run
 from echelon.rules.run_seen import CANNOT_CONTINUE, UNEXPECTED, Abort, NotYet, Seen
 from echelon.rules.run_stage import Walk, delete_clusters, finish_clusters, update_clusters
 from echelon.rules.run_validation import ALL_DONE, check_plan, find_stage
 from echelon.rules.stages import Scheduled
-
-_OVER = (RunPhase.INIT_FAILED, RunPhase.SUCCEEDED, RunPhase.FAILED)
 
 
 def step(seen: Seen, now: datetime) -> Plan:
@@ -75,7 +73,7 @@ def step(seen: Seen, now: datetime) -> Plan:
     phase = run_phase(seen.status.conditions)
     if FINALIZER_RUN not in run.metadata.finalizers:
         return _take_up(seen)
-    if phase in _OVER:
+    if phase in OVER:
         return NOTHING  # R-RUN-1: a finished run never changes
     if phase is RunPhase.NEW:
         return _initialize(seen, now)
@@ -85,12 +83,6 @@ def step(seen: Seen, now: datetime) -> Plan:
     except NotYet as reason:
         return Plan(why=reason.text)
     return look.plan()
-
-
-def is_over(run: Run) -> bool:
-    """Whether nothing but its deletion can happen to a run any more."""
-    phase = run_phase(run.status.conditions if run.status else ())
-    return phase in _OVER and not run.metadata.is_deleting
 
 
 def is_failing(plan: Plan) -> bool:

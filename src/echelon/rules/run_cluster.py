@@ -26,21 +26,25 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from datetime import UTC, datetime, timedelta
-from typing import Any, NamedTuple
-
-import msgspec
 
 from echelon.api.binding import Binding
 from echelon.api.conditions import find_condition, is_true_at
-from echelon.api.meta import FALSE, TRUE, Condition, Conditions, NamespacedName, timestamp
+from echelon.api.meta import FALSE, TRUE, Condition, timestamp
 from echelon.api.names import ANNOTATION_FIRST_SEEN, BindingState, resource_snapshot_name
-from echelon.api.placement import ApplyStrategy
 from echelon.api.staged import ClusterStatus, Run, RunStatus
-from echelon.rules.plan import Patch, ref_of
+from echelon.rules.hand_over import (
+    ROLLOUT_STARTED,
+    Target,
+    conditions_of,
+    generation_after,
+    is_on_target,
+    move,
+    spec_patch,
+)
+from echelon.rules.plan import Patch
 from echelon.rules.run_phases import STARTED, SUCCEEDED, ClusterPhase, Moment
 from echelon.rules.run_seen import CLIENT_ERROR, Seen
 
-ROLLOUT_STARTED = "RolloutStarted"
 _STARTED_TEXT = (
     "Detected the new changes on the resources and started the rollout process, "
     "resourceSnapshotIndex: {index}, updateRun: {run}"
@@ -58,15 +62,6 @@ _NOT_YET: Mapping[str, str] = {
 }
 
 
-class Target(NamedTuple):
-    """What a run wants a cluster's binding to be."""
-
-    snapshot: str
-    overrides: tuple[NamespacedName, ...]
-    cluster_overrides: tuple[str, ...]
-    applied: ApplyStrategy | None
-
-
 def target_of(run: Run, status: RunStatus, entry: ClusterStatus) -> Target:
     """Return what the run wants of a cluster."""
     return Target(
@@ -75,22 +70,6 @@ def target_of(run: Run, status: RunStatus, entry: ClusterStatus) -> Target:
         cluster_overrides=entry.cluster_resource_override_snapshots,
         applied=status.applied_strategy,
     )
-
-
-def is_on_target(binding: Binding, target: Target) -> bool:
-    """R-CLUSTER-1: version, overrides and apply strategy are the run's own."""
-    spec = binding.spec
-    return (
-        spec.resource_snapshot_name == target.snapshot
-        and spec.resource_override_snapshots == target.overrides
-        and spec.cluster_resource_override_snapshots == target.cluster_overrides
-        and spec.apply_strategy == target.applied
-    )
-
-
-def conditions_of(binding: Binding) -> Conditions:
-    """Return what is said about a binding."""
-    return binding.status.conditions if binding.status else ()
 
 
 def is_handed_over(binding: Binding, target: Target) -> bool:
@@ -257,60 +236,20 @@ def is_news(old: Binding | None, new: Binding | None) -> bool:
 
 # --- handing over ---------------------------------------------------------------------------------------------
 def hand_over(binding: Binding, target: Target, seen: Seen, at: Moment) -> Patch | None:
-    """R-HAND-1: point a binding at the target and stamp it, in one decision; None when it is there already.
-
-    The spec is written under compare-and-swap, so its generation grows by exactly one and the stamp can say so
-    in advance. A binding that only lacks the stamp gets only the stamp.
-    """
+    """R-HAND-2: bring a binding to the target and stamp it; None when it is there already."""
     if is_handed_over(binding, target):
         return None
-    spec = _spec_patch(binding, target)
-    generation = binding.metadata.generation + (1 if spec else 0)
-    return Patch(
-        ref=ref_of(seen.scope.binding, binding),
-        body={"spec": spec} if spec else {},
-        status={"conditions": _stamped(binding, seen.run, generation, at.now)},
-    )
-
-
-def _spec_patch(binding: Binding, target: Target) -> dict[str, Any]:
-    spec = binding.spec
-    patch: dict[str, Any] = {}
-    if spec.state != BindingState.BOUND:
-        patch["state"] = BindingState.BOUND.value
-    if spec.resource_snapshot_name != target.snapshot:
-        patch["resourceSnapshotName"] = target.snapshot
-    if spec.resource_override_snapshots != target.overrides:
-        patch["resourceOverrideSnapshots"] = msgspec.to_builtins(target.overrides) or None
-    if spec.cluster_resource_override_snapshots != target.cluster_overrides:
-        patch["clusterResourceOverrideSnapshots"] = list(target.cluster_overrides) or None
-    if spec.apply_strategy != target.applied:
-        patch["applyStrategy"] = replacement(
-            msgspec.to_builtins(spec.apply_strategy), msgspec.to_builtins(target.applied)
-        )
-    return patch
-
-
-def replacement(old: Any, new: Any) -> Any:
-    """Return the merge patch that makes `old` exactly `new`: what must go is named."""
-    if not isinstance(old, Mapping) or not isinstance(new, Mapping):
-        return new
-    gone: dict[str, Any] = {key: None for key in old if key not in new}
-    return gone | {key: replacement(old.get(key), value) for key, value in new.items()}
-
-
-def _stamped(binding: Binding, run: Run, generation: int, now: datetime) -> list[dict[str, Any]]:
-    """R-HAND-2: the stamp comes first and is always new; what others said stays, for what it is worth."""
+    spec = spec_patch(binding, target)
+    run = seen.run
     stamp = Condition(
         type=ROLLOUT_STARTED,
         status=TRUE,
-        observed_generation=generation,
-        last_transition_time=timestamp(now),
+        observed_generation=generation_after(binding, spec),
+        last_transition_time=timestamp(at.now),
         reason="RolloutStarted",
         message=_STARTED_TEXT.format(index=run.spec.resource_snapshot_index or "", run=run.name),
     )
-    others = (said for said in conditions_of(binding) if said.type != ROLLOUT_STARTED)
-    return [msgspec.to_builtins(said) for said in (stamp, *others)]
+    return move(seen.scope, binding, spec, stamp)
 
 
 def preempted_text(cluster: str, stage: str, binding: Binding, rival: str) -> str:

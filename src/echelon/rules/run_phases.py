@@ -17,6 +17,7 @@ from typing import NamedTuple
 
 from echelon.api.conditions import find_condition, set_condition
 from echelon.api.meta import FALSE, TRUE, UNKNOWN, Condition, Conditions, ConditionStatus, timestamp
+from echelon.api.staged import Run
 
 INITIALIZED = "Initialized"
 PROGRESSING = "Progressing"
@@ -357,6 +358,14 @@ def run_phase(conditions: Conditions) -> RunPhase:
         if isinstance(phase, RunPhase):
             return phase
     return RunPhase.NEW
+
+
+OVER = (RunPhase.INIT_FAILED, RunPhase.SUCCEEDED, RunPhase.FAILED)
+
+
+def is_over(run: Run) -> bool:
+    """Whether nothing but its deletion can happen to a run any more."""
+    return run_phase(run.status.conditions if run.status else ()) in OVER and not run.metadata.is_deleting
 
 
 def stage_phase(conditions: Conditions) -> StagePhase:

@@ -17,11 +17,12 @@ from typing import NamedTuple
 
 from msgspec.structs import replace
 
-from echelon.api.names import ANNOTATION_RESOURCE_HASH, LABEL_RESOURCE_INDEX
+from echelon.api.names import ANNOTATION_RESOURCE_HASH, LABEL_RESOURCE_INDEX, resource_snapshot_name
 from echelon.api.snapshot import ResourceSnapshot
 from echelon.api.staged import ClusterStatus, RunStatus, StageStatus, StrategySpec
 from echelon.rules.override import InvalidOverride, Manifest, find_overrides, select_for_cluster
 from echelon.rules.plan import Action
+from echelon.rules.run_phases import is_over
 from echelon.rules.run_seen import CLIENT_ERROR, INVALID, UNEXPECTED, Abort, NotYet, Seen
 from echelon.rules.snapshot_index import resource_index
 from echelon.rules.snapshots import content_of, plan_snapshot
@@ -69,7 +70,9 @@ def choose_snapshot(seen: Seen) -> ResourceSnapshot | None:
         )
     placement = seen.path(seen.run.spec.placement_name)
     found = [
-        snapshot for snapshot in seen.snapshots if snapshot.metadata.labels.get(LABEL_RESOURCE_INDEX) == index
+        snapshot
+        for snapshot in seen.own_snapshots
+        if snapshot.metadata.labels.get(LABEL_RESOURCE_INDEX) == index
     ]
     if not found:
         raise Abort(
@@ -86,13 +89,26 @@ def _version(seen: Seen, now: datetime) -> Version:
     chosen = choose_snapshot(seen)
     if chosen is not None:
         index = chosen.metadata.labels[LABEL_RESOURCE_INDEX]
-        return Version(index, content_of(seen.snapshots, resource_index(chosen)))
+        return Version(index, content_of(seen.own_snapshots, resource_index(chosen)))
     if seen.selection_problem:
         raise Abort(f"{INVALID}{seen.selection_problem}")
     if seen.resources is None or seen.placement is None:
         raise NotYet("what the placement selects is not known yet")
-    made = plan_snapshot(seen.scope, seen.placement, seen.snapshots, seen.resources, now)
+    made = plan_snapshot(
+        seen.scope, seen.placement, seen.snapshots, seen.resources, now, in_use=_in_use(seen)
+    )
     return Version(str(made.index), made.resources, made.steps)
+
+
+def _in_use(seen: Seen) -> set[str]:
+    """R-INIT-13: a version that another run is delivering, or is to deliver, is not deleted to make room."""
+    found = set()
+    for rival in seen.rivals.values():
+        if not is_over(rival):
+            used = rival.status.resource_snapshot_index_used if rival.status else ""
+            index = used or rival.spec.resource_snapshot_index
+            found.add(resource_snapshot_name(rival.spec.placement_name, index or ""))
+    return found
 
 
 def _with_overrides(

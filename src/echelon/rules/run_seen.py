@@ -1,12 +1,13 @@
 """Everything a decision about a run may look at, gathered in one value; and the errors a decision can end in.
 
-The rules see nothing else: no clock, no client, no memory of earlier decisions. Objects are shared with the
-cache and never changed.
+The rules see nothing else: no clock, no client, and of earlier decisions nothing but what saves working the same
+thing out again. Objects are shared with the cache and never changed.
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from datetime import datetime, timedelta
 from typing import Any
 
@@ -18,7 +19,8 @@ from echelon.api.override import OverrideSnapshot
 from echelon.api.placement import Placement
 from echelon.api.scope import Scope
 from echelon.api.snapshot import PolicySnapshot, ResourceSnapshot
-from echelon.api.staged import Approval, Run, RunStatus, Strategy
+from echelon.api.staged import Approval, Run, RunStatus, StageStatus, Strategy
+from echelon.rules.snapshot_index import owned
 
 DEFAULT_STUCK_AFTER = timedelta(minutes=5)  # the contract's threshold; a flag of the hub agent
 
@@ -57,12 +59,21 @@ class Options(msgspec.Struct, frozen=True, kw_only=True):
     stuck_after: timedelta = DEFAULT_STUCK_AFTER
 
 
+@dataclass(slots=True)
+class Planned:
+    """The stages as they were last planned, and from what: nobody plans 1,000 clusters anew because one has moved."""
+
+    basis: object = None
+    stages: Sequence[StageStatus] = ()
+
+
 class Seen(msgspec.Struct, frozen=True, kw_only=True):
     """The state a decision depends on.
 
     What the placement selects (`resources`, or the author's error) and the override snapshots are filled only until
     the run is initialized. `rivals` are the other runs of the placement by name. `written_at` is when this process
-    last wrote the run's status, if it did: it paces writes and nothing else.
+    last wrote the run's status, if it did: it paces writes and nothing else. `planned` saves planning the same again;
+    `fleet` grows whenever a member cluster comes, goes or is relabelled.
     """
 
     scope: Scope
@@ -81,11 +92,23 @@ class Seen(msgspec.Struct, frozen=True, kw_only=True):
     rivals: Mapping[str, Run] = {}
     options: Options = Options()
     written_at: datetime | None = None
+    planned: Planned | None = None
+    fleet: int = 0
 
     @property
     def status(self) -> RunStatus:
         """The run's status; an empty one before the first write."""
         return self.run.status or RunStatus()
+
+    @property
+    def own_policies(self) -> list[PolicySnapshot]:
+        """R-INIT-14: the policy snapshots that the placement owns; a label alone proves nothing."""
+        return owned(self.policy_snapshots, self.placement) if self.placement else []
+
+    @property
+    def own_snapshots(self) -> list[ResourceSnapshot]:
+        """R-INIT-15: the resource snapshots that the placement owns; a forged one never becomes a version."""
+        return owned(self.snapshots, self.placement) if self.placement else []
 
     def path(self, name: str) -> str:
         """Write a name of the run's scope as error texts do: `namespace/name`, or `/name`."""

@@ -19,9 +19,9 @@ from msgspec.structs import replace
 from echelon.api.binding import Binding
 from echelon.api.conditions import find_condition
 from echelon.api.staged import ClusterStatus, StageStatus
+from echelon.rules.hand_over import Target
 from echelon.rules.plan import Action, Delete, ref_of
 from echelon.rules.run_cluster import (
-    Target,
     classify_cluster,
     hand_over,
     mover_name,

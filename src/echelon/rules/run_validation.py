@@ -10,6 +10,7 @@ Never changes anything, never looks at bindings beyond who is picked. One text p
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 import msgspec
@@ -18,7 +19,7 @@ from echelon.api.conditions import find_condition
 from echelon.api.meta import FALSE, TRUE, IntOrString
 from echelon.api.staged import RunStatus, StageStatus, StrategySpec
 from echelon.rules.run_phases import PROGRESSING, STARTED, SUCCEEDED, has_status
-from echelon.rules.run_seen import CANNOT_CONTINUE, CLIENT_ERROR, INVALID, UNEXPECTED, Abort, Seen
+from echelon.rules.run_seen import CANNOT_CONTINUE, CLIENT_ERROR, INVALID, UNEXPECTED, Abort, Planned, Seen
 from echelon.rules.stages import (
     Misplaced,
     Scheduled,
@@ -91,7 +92,11 @@ def _check_strategy(seen: Seen) -> None:
         raise Abort(f"{INVALID}{error}") from error
 
 
-def _plan_again(seen: Seen, strategy: StrategySpec, scheduled: Scheduled) -> list[StageStatus]:
+def _plan_again(seen: Seen, strategy: StrategySpec, scheduled: Scheduled) -> Sequence[StageStatus]:
+    planned = seen.planned or Planned()
+    basis = (strategy, seen.fleet, list(scheduled.selected))
+    if planned.basis == basis:
+        return planned.stages
     stages: list[StageStatus] = []
     try:
         plan_stages(strategy, seen.path(seen.run.spec.strategy_name), seen, scheduled, stages)
@@ -99,10 +104,11 @@ def _plan_again(seen: Seen, strategy: StrategySpec, scheduled: Scheduled) -> lis
         raise Abort(f"{INVALID}cluster `{error.cluster}` appears in more than one stage") from error
     except Misplaced as error:
         raise Abort(f"{INVALID}{CLIENT_ERROR}{error}") from error
+    planned.basis, planned.stages = basis, stages
     return stages
 
 
-def _compare_stages(planned: list[StageStatus], recorded: tuple[StageStatus, ...]) -> None:
+def _compare_stages(planned: Sequence[StageStatus], recorded: tuple[StageStatus, ...]) -> None:
     if len(planned) != len(recorded):
         raise Abort(
             f"{CANNOT_CONTINUE}the number of stages in the updateRun has changed, "

@@ -83,24 +83,26 @@ def plan_snapshot(
     *,
     delays: Delays = AT_ONCE,
     digest: str = "",
+    in_use: Collection[str] = (),
 ) -> Version:
     """R-VERSION-1: other content than the latest version's is a new version, also when it was there before.
 
-    `snapshots` are all of the placement's; `digest` is `hash_of(resources)` where the caller knows it already.
+    `snapshots` are all of the placement's; `digest` is `hash_of(resources)` where the caller knows it already;
+    `in_use` names versions that somebody still needs.
     """
     digest = digest or hash_of(resources)
     taken = {snapshot.name for snapshot in snapshots}
     snapshots = owned(snapshots, placement)
     latest = newest_master(snapshots)
     if latest is None:
-        return _next(scope, placement, snapshots, resources, digest, taken)
+        return _next(scope, placement, snapshots, resources, digest, taken, in_use)
     if latest.metadata.annotations.get(ANNOTATION_RESOURCE_HASH) == digest:
         return _again(scope, placement, snapshots, latest, resources)
     if is_latest(latest):
         waiting = _wait(scope, snapshots, latest, delays, now)
         if waiting is not None:
             return waiting
-    return _next(scope, placement, snapshots, resources, digest, taken)
+    return _next(scope, placement, snapshots, resources, digest, taken, in_use)
 
 
 # --- the version is there already -----------------------------------------------------------------------------------
@@ -195,6 +197,7 @@ def _next(
     resources: Sequence[Manifest],
     digest: str,
     taken: Collection[str],
+    in_use: Collection[str],
 ) -> Version:
     index = free_index(
         max((resource_index(snapshot) for snapshot in snapshots if is_master(snapshot)), default=-1) + 1,
@@ -203,7 +206,7 @@ def _next(
     )
     steps: list[tuple[Action, ...]] = [
         _unmark(scope, [s for s in snapshots if is_latest(s)]),
-        _prune(scope, snapshots, placement.spec.revision_history_limit),
+        _prune(scope, placement, snapshots, in_use),
     ]
     steps += [(part,) for part in _parts(scope, placement, index, resources, digest)]  # the master first
     name = resource_snapshot_name(placement.name, index)
@@ -215,11 +218,16 @@ def _unmark(scope: Scope, snapshots: Iterable[ResourceSnapshot]) -> tuple[Action
     return tuple(Patch(ref=ref_of(scope.resource_snapshot, snapshot), body=body) for snapshot in snapshots)
 
 
-def _prune(scope: Scope, snapshots: Sequence[ResourceSnapshot], limit: int) -> tuple[Action, ...]:
-    """R-VERSION-4: whole old versions are deleted so that the next fits; they count as objects, parts included."""
+def _prune(
+    scope: Scope, placement: Placement, snapshots: Sequence[ResourceSnapshot], in_use: Collection[str]
+) -> tuple[Action, ...]:
+    """R-VERSION-4: whole old versions that nobody needs are deleted so that the next fits; parts count as objects."""
+    limit = placement.spec.revision_history_limit
     if len(snapshots) < limit:
         return ()
-    kept = sorted({resource_index(snapshot) for snapshot in snapshots}, reverse=True)[: limit - 1]
+    indexes = sorted({resource_index(snapshot) for snapshot in snapshots}, reverse=True)
+    needed = {index for index in indexes if resource_snapshot_name(placement.name, index) in in_use}
+    kept = needed.union(indexes[: limit - 1])
     return tuple(
         Delete(ref=ref_of(scope.resource_snapshot, s)) for s in snapshots if resource_index(s) not in kept
     )

@@ -14,6 +14,7 @@ import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
+from operator import attrgetter
 
 import msgspec
 
@@ -52,6 +53,7 @@ from echelon.rules.run_seen import CLIENT_ERROR, INVALID, UNEXPECTED, Abort, Not
 MAX_LISTED_CLUSTERS = 10  # of clusters without a stage: enough to see the pattern, short enough to read
 SCHEDULER_PATIENCE = timedelta(seconds=30)  # a scheduler that is alive needs milliseconds
 MAX_SORT_VALUE = 2**63 - 1  # a label that sorts is a 64-bit number
+_NAME = attrgetter("metadata.name")  # there may be a thousand
 INTEGER = re.compile(r"[+-]?[0-9]+", re.ASCII)
 
 
@@ -107,7 +109,7 @@ def read_policy(seen: Seen, into: Scheduled) -> PolicySnapshot:
     placement = seen.path(seen.run.spec.placement_name)
     latest = [
         snapshot
-        for snapshot in seen.policy_snapshots
+        for snapshot in seen.own_policies
         if snapshot.metadata.labels.get(LABEL_IS_LATEST_SNAPSHOT) == LABEL_TRUE
     ]
     if not latest:
@@ -156,9 +158,7 @@ def give_scheduler_time(seen: Seen, now: datetime) -> None:
     if placement is None:
         return
     latest = [
-        one
-        for one in seen.policy_snapshots
-        if one.metadata.labels.get(LABEL_IS_LATEST_SNAPSHOT) == LABEL_TRUE
+        one for one in seen.own_policies if one.metadata.labels.get(LABEL_IS_LATEST_SNAPSHOT) == LABEL_TRUE
     ]
     if any(is_decided(one) for one in latest):
         return
@@ -188,7 +188,7 @@ def read_bindings(seen: Seen, policy: PolicySnapshot, into: Scheduled) -> None:
     """R-INIT-4: tell picked clusters from leaving ones, and both from a scheduler that is still at work."""
     selected: dict[str, Binding] = {}
     leaving: dict[str, Binding] = {}
-    for binding in sorted(seen.bindings, key=lambda binding: binding.name):
+    for binding in sorted(seen.bindings, key=_NAME):
         spec = binding.spec
         if spec.state == BindingState.UNSCHEDULED:
             leaving[spec.target_cluster] = binding

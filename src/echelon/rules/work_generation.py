@@ -61,7 +61,7 @@ def step(seen: Seen, now: datetime) -> Plan:
     why_not = _not_ours(seen)
     if why_not:
         return Plan(why=why_not)
-    if not _is_handed_over(binding):
+    if not is_handed_over(binding):
         return Plan(why="not handed over yet")
     return _synchronize(seen, now)
 
@@ -82,7 +82,12 @@ def _not_ours(seen: Seen) -> str:
     return ""
 
 
-def _is_handed_over(binding: Binding) -> bool:
+def is_due(binding: Binding) -> bool:
+    """Whether there may be something to do for a binding; delivery waits for whoever rolls out."""
+    return binding.metadata.is_deleting or is_handed_over(binding)
+
+
+def is_handed_over(binding: Binding) -> bool:
     """R-DELIVER-1: a binding was handed over when it is stamped at its generation; one given up stays as it was last."""
     if binding.spec.state == BindingState.UNSCHEDULED:
         return True

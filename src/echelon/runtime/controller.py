@@ -17,14 +17,27 @@ import structlog
 
 from echelon.api.resource import Resource
 from echelon.client.cache import Cache, Store
-from echelon.client.errors import ApiError, Conflict, Expired, TooManyRequests, Unreachable
+from echelon.client.errors import ApiError, Conflict, Expired, ServerError, TooManyRequests, Unreachable
 from echelon.rules.plan import Key, Plan
 from echelon.runtime.clock import Clock
 from echelon.runtime.perform import Performer
-from echelon.runtime.queue import Queue
+from echelon.runtime.queue import MAX_RETRY_S, Queue
 from echelon.runtime.telemetry import Telemetry
 
 log = structlog.get_logger("echelon.controller")
+
+# An API that is away is no reason to be late when it comes back, and asking a closed door costs nothing.
+MAX_RETRY_UNREACHABLE_S = 2.0
+MAX_RETRY_FAILING_S = (
+    10.0  # it answers, but with errors of its own: a store without a disk, a webhook that is gone
+)
+
+
+def patience_s(error: Exception) -> float:
+    """Return the longest delay before the next try."""
+    if isinstance(error, ServerError):
+        return MAX_RETRY_FAILING_S
+    return MAX_RETRY_S if isinstance(error, ApiError) else MAX_RETRY_UNREACHABLE_S
 
 
 def own_key(obj: Any) -> Key:
@@ -154,7 +167,7 @@ class Loop:
             self.queue.add_in(key, error.retry_after_s or 1.0)
         except (ApiError, Unreachable, TimeoutError, OSError) as error:
             self._failures.inc()
-            delay = self.queue.retry(key)
+            delay = self.queue.retry(key, patience_s(error))
             log.warning("will try again", controller=name, key=str(key), error=str(error), delay_s=delay)
         except Exception:  # a bug in one key must not stop the others
             self._failures.inc()

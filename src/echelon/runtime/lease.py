@@ -77,21 +77,27 @@ class Election:
             ""  # why the last try to take or renew failed; empty when it only belongs to somebody else
         )
         self._seen: tuple[str, float] = ("", 0.0)  # the record last seen, and since when (loop time)
+        self._is_lost = False  # somebody else was seen to hold what was ours
 
     async def acquire(self) -> None:
         """Wait until the lease is ours."""
-        while not await self._try():  # noqa: ASYNC110 - another process holds the lease; only asking tells
+        patience_s = self.timing.renew_deadline_s / 2
+        while not await self._try(patience_s):  # noqa: ASYNC110 - another process holds it; only asking tells
             await asyncio.sleep(self.timing.retry_s)
         self.is_leader = True
 
     async def hold(self) -> None:
-        """Renew the lease until that fails for longer than the deadline; then return."""
+        """Renew the lease until it is somebody else's, or renewing has not worked for the deadline; then return.
+
+        A server that takes the request and never answers is no excuse: the deadline counts from the last renewal.
+        """
         loop = asyncio.get_running_loop()
-        renewed_at = loop.time()
-        while loop.time() - renewed_at < self.timing.renew_deadline_s:
-            await asyncio.sleep(self.timing.retry_s)
-            if await self._try():
-                renewed_at = loop.time()
+        deadline = loop.time() + self.timing.renew_deadline_s
+        while loop.time() < deadline and not self._is_lost:
+            await asyncio.sleep(min(self.timing.retry_s, max(deadline - loop.time(), 0)))
+            asked_at = loop.time()
+            if asked_at < deadline and await self._try(deadline - asked_at):
+                deadline = asked_at + self.timing.renew_deadline_s
         self.is_leader = False
 
     async def release(self) -> None:
@@ -107,13 +113,15 @@ class Election:
         except (ApiError, Unreachable):
             return  # it runs out by itself
 
-    async def _try(self) -> bool:
+    async def _try(self, patience_s: float) -> bool:
         try:
-            mine = await self._take_or_renew()
-        except (ApiError, Unreachable) as error:
-            if str(error) != self.error:
-                log.warning("cannot take the lease, will try again", lease=self.name, error=str(error))
-            self.error = str(error)
+            async with asyncio.timeout(patience_s):
+                mine = await self._take_or_renew()
+        except (ApiError, Unreachable, TimeoutError) as error:
+            said = str(error) or f"no answer within {patience_s:.0f} s"
+            if said != self.error:
+                log.warning("cannot take the lease, will try again", lease=self.name, error=said)
+            self.error = said
             return False
         self.error = ""
         return mine
@@ -145,6 +153,7 @@ class Election:
         holder = spec.get("holderIdentity") or ""
         if holder in {"", self.identity}:
             return True
+        self._is_lost = self.is_leader
         record = f"{holder}/{spec.get('renewTime')}"
         loop_now = asyncio.get_running_loop().time()
         if record != self._seen[0]:

@@ -23,6 +23,7 @@ from echelon.api.resource import Resource
 from echelon.client.base import Client
 from echelon.client.cache import Cache, meta_of
 from echelon.client.errors import AlreadyExists, ApiError, NotFound
+from echelon.rules.merge import diff_merge
 from echelon.rules.plan import Action, Create, Delete, Emit, Patch, Plan, Ref, StatusWrite
 from echelon.runtime.clock import Clock
 from echelon.runtime.telemetry import Telemetry
@@ -32,18 +33,6 @@ MAX_REMEMBERED_EVENTS = (
     1000  # told again they cost one request instead of three; forgotten they are told all the same
 )
 MAX_EVENT_MESSAGE = 1024  # the API's own limit for the note of an Event
-
-
-def merge_diff(old: Mapping[str, Any], new: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the smallest merge patch that turns old into new (lists are replaced whole)."""
-    patch: dict[str, Any] = {key: None for key in old if key not in new}
-    for key, value in new.items():
-        if key not in old:
-            patch[key] = value
-        elif old[key] != value:
-            both = isinstance(value, Mapping) and isinstance(old[key], Mapping)
-            patch[key] = merge_diff(old[key], value) if both else value
-    return patch
 
 
 # Where one plan has written, and the version each place has since: a plan does not conflict with itself.
@@ -172,7 +161,7 @@ class Performer:
 
     async def _write_status(self, write: StatusWrite, own: Versions) -> None:
         old = msgspec.to_builtins(write.old) or {}
-        patch = merge_diff(old, msgspec.to_builtins(write.new))
+        patch = diff_merge(old, msgspec.to_builtins(write.new))
         if patch:
             await self._send_patch(write.ref, {"status": patch}, "status", own)
 

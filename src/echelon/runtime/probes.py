@@ -21,12 +21,14 @@ class Probes:
         self._runner: web.ServerRunner | None = None
         self.port = 0
 
-    async def start(self, host: str, port: int) -> None:
-        """Begin to listen; port 0 takes a free one."""
+    async def start(self, *addresses: tuple[str, int]) -> None:
+        """Begin to listen at every address; port 0 takes a free one."""
+        if not addresses:
+            return
         self._runner = web.ServerRunner(web.Server(self._answer))
         await self._runner.setup()
-        site = web.TCPSite(self._runner, host, port)
-        await site.start()
+        for host, port in addresses:
+            await web.TCPSite(self._runner, host, port).start()
         self.port = self._runner.addresses[0][1]
 
     async def stop(self) -> None:

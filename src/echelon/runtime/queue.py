@@ -57,10 +57,10 @@ class Queue(Generic[K]):
             held.cancel()
         self._timers[key] = loop.call_at(when, self._fire, key)
 
-    def retry(self, key: K) -> float:
+    def retry(self, key: K, at_most_s: float = MAX_RETRY_S) -> float:
         """Ask for the key again after its own growing, jittered delay; returns the delay."""
         count = self._failures[key] = self._failures.get(key, 0) + 1
-        delay = min(FIRST_RETRY_S * RETRY_FACTOR ** min(count - 1, 30), MAX_RETRY_S)
+        delay = min(FIRST_RETRY_S * RETRY_FACTOR ** min(count - 1, 30), at_most_s)
         delay *= 1 + JITTER * (2 * self._rng.random() - 1)
         self.add_in(key, delay)
         return delay

@@ -32,6 +32,7 @@ from echelon.controllers.all import EngineOptions, hub_controllers
 from echelon.hub import local
 from echelon.hub.app import Hub
 from echelon.hub.call import ADMIN, User
+from echelon.install.authors import authors
 from echelon.install.manifests import namespace
 from echelon.install.policies import policies
 from echelon.install.rights import HUB_AGENT, hub_account
@@ -186,7 +187,7 @@ class Fleet:
 
     async def start(self, members: Mapping[str, Mapping[str, str]]) -> None:
         """Start the engine and the members the hub knows; `members` (with labels) are added if they are new."""
-        for manifest in (namespace(FLEET_SYSTEM_NAMESPACE), *crds(), *hub_account(), *policies()):
+        for manifest in (namespace(FLEET_SYSTEM_NAMESPACE), *crds(), *hub_account(), *policies(), *authors()):
             await ensure(self.client, manifest)
         for name, labels in members.items():
             with contextlib.suppress(AlreadyExists):
@@ -212,6 +213,10 @@ class Fleet:
                 news.clear()
         finally:
             store.unsubscribe(told)
+
+    def make_member(self, name: str) -> Member:
+        """Make a member of a name."""
+        return Member(self, name)
 
     def is_idle(self) -> bool:
         """Tell whether nobody has anything to look at right now (timers aside)."""
@@ -258,7 +263,7 @@ class Fleet:
         # An agent that comes before its rights would be turned away and wait for seconds to ask again.
         news = [name for name, held in wanted.items() if name not in self.members and is_expected(held)]
         for name in news:
-            member = self.members[name] = Member(self, name)
+            member = self.members[name] = self.make_member(name)
             await member.start()
         for name in [name for name in wanted if name in self.members]:
             await self.members[name].misbehave(wanted[name].metadata.annotations)

@@ -195,8 +195,10 @@ class _Renderer:
         self._cluster_scoped = {one.name: one for one in seen.cluster_overrides}
         self._namespaced = {(one.namespace, one.name): one for one in seen.namespaced_overrides}
         number = int(index) if index.isdigit() else -1
-        known = {resource_index(one) for one in seen.snapshots}
-        self._wanted = content_of(seen.snapshots, number) if number in known else list(seen.resources or ())
+        known = {resource_index(one) for one in seen.own_snapshots}
+        self._wanted = (
+            content_of(seen.own_snapshots, number) if number in known else list(seen.resources or ())
+        )
         self._held: dict[str, list[Mapping[str, Any]]] = {}
         self._shared: dict[tuple[object, ...], tuple[tuple[ObjectChange, ...], str]] = {}
 
@@ -240,9 +242,9 @@ class _Renderer:
 
     def _content(self, snapshot: str) -> list[Mapping[str, Any]]:
         if snapshot not in self._held:
-            master = next((one for one in self._seen.snapshots if one.name == snapshot), None)
+            master = next((one for one in self._seen.own_snapshots if one.name == snapshot), None)
             self._held[snapshot] = (
-                [*content_of(self._seen.snapshots, resource_index(master))] if master is not None else []
+                [*content_of(self._seen.own_snapshots, resource_index(master))] if master is not None else []
             )
         return self._held[snapshot]
 

@@ -15,8 +15,8 @@ from datetime import datetime, timedelta
 from echelon.api.binding import Binding
 from echelon.api.conditions import find_condition
 from echelon.api.meta import FALSE, TRUE
-from echelon.api.names import BindingState, TaskType
-from echelon.api.staged import ClusterStatus, Run, RunStatus, Stage, StageStatus, TaskStatus
+from echelon.api.names import ANNOTATION_REQUESTER, BindingState, TaskType
+from echelon.api.staged import Approval, ClusterStatus, Run, RunStatus, Stage, StageStatus, TaskStatus
 from echelon.rules.approval import is_passed
 from echelon.rules.diagnose import diagnose
 from echelon.rules.diagnose_cluster import as_engine, phase_of
@@ -78,6 +78,7 @@ def view(run: Run, seen: Seen, now: datetime, depth: Depth | None = None) -> Run
         stages=stages,
         estimate=estimate(run, status, seen.rivals.values(), now),
         findings=findings,
+        requester=run.metadata.annotations.get(ANNOTATION_REQUESTER, ""),
     )
 
 
@@ -232,9 +233,15 @@ def _tasks(seen: Seen, stage: StageStatus, planned: Stage | None, side: str) -> 
                 wait_s=int(wait.total_seconds()) if task.type == TaskType.TIMED_WAIT else 0,
                 until=waiting_until(stage, wait) if task.type == TaskType.TIMED_WAIT else None,
                 since=_progressing_since(stage) if is_open else None,
+                approved_by=_approver(seen.approvals.get(task.approval_request_name)),
             )
         )
     return tuple(out)
+
+
+def _approver(request: Approval | None) -> str:
+    noted = request.status.approved_by if request and request.status else None
+    return noted.username if noted else ""
 
 
 def _task_state(seen: Seen, task: TaskStatus, *, is_open: bool) -> str:

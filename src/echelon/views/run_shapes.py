@@ -71,6 +71,7 @@ class TaskView(msgspec.Struct, frozen=True, kw_only=True):
     wait_s: int = 0
     until: datetime | None = None
     since: datetime | None = None
+    approved_by: str = ""  # as the API server noted it
 
 
 class ClusterView(msgspec.Struct, frozen=True, kw_only=True):
@@ -124,12 +125,19 @@ class RunView(msgspec.Struct, frozen=True, kw_only=True):
     stages: tuple[StageView, ...]
     estimate: Estimate | None
     findings: tuple[Finding, ...]
+    requester: str = ""  # who asked for the run as it is, as the API server noted it
     stale: str = ""  # why this may be out of date: the hub does not answer
 
     @property
     def ref(self) -> str:
         """How commands name the run: `NAME` or `NAME -n NAMESPACE`."""
         return f"{self.name} -n {self.namespace}" if self.namespace else self.name
+
+    @property
+    def approvers(self) -> tuple[str, ...]:
+        """Who gave the run's approvals, in order, each once."""
+        tasks = [task for stage in self.stages for task in (*stage.before, *stage.after)]
+        return tuple(dict.fromkeys(task.approved_by for task in tasks if task.approved_by))
 
     @property
     def is_over(self) -> bool:

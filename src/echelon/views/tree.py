@@ -177,7 +177,9 @@ def _stage(view: RunView, stage: StageView, look: Look, columns: Columns) -> Lin
             spans += [
                 Span(f"  {task.side}: ", "dim"),
                 symbol("done", look),
-                Span(f" {_task_words(task)}", "dim"),
+                Span(
+                    f" {_task_words(task)}" + (f" by {task.approved_by}" if task.approved_by else ""), "dim"
+                ),
             ]
         elif task.state == "pending":
             spans.append(Span(f"  {task.side}: {_task_words(task)}", "dim"))

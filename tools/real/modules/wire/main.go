@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"os"
 	"reflect"
+	"slices"
 	"strings"
 
 	"k8s.io/client-go/kubernetes/scheme"
@@ -62,6 +63,14 @@ func code(t reflect.Type) string {
 	panic(fmt.Sprintf("no code for %v", t))
 }
 
+// isAlwaysWritten tells whether JSON shows a field even if it is empty: of structs only omitzero hides it.
+func isAlwaysWritten(t reflect.Type, options []string) bool {
+	if slices.Contains(options, "omitzero") {
+		return false
+	}
+	return t.Kind() == reflect.Struct || !slices.Contains(options, "omitempty")
+}
+
 func visit(t reflect.Type) {
 	if _, done := types[name(t)]; done {
 		return
@@ -81,6 +90,9 @@ func visit(t reflect.Type) {
 			kind = "^" + strings.TrimPrefix(kind, "*")
 		}
 		fields[number] = []string{jsonTag[0], kind}
+		if isAlwaysWritten(field.Type, jsonTag[1:]) {
+			fields[number] = append(fields[number], "a")
+		}
 	}
 }
 
