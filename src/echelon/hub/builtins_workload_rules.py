@@ -147,6 +147,10 @@ def _pod(found: Found, obj: Json, old: Json | None) -> None:
     if old is None:
         pod_spec(found, spec, "spec")
         return
+    for field in ("containers", "initContainers"):
+        for index, container in enumerate(spec.get(field) or ()):
+            if not container.get("image"):
+                found.required(f"spec.{field}[{index}].image")
     was = dict(old.get("spec") or {})
     now = dict(spec)
     for name in (

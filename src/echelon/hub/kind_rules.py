@@ -10,7 +10,7 @@ import base64
 from collections.abc import Callable
 from typing import Any
 
-from echelon.hub import builtins_computed, builtins_services, crd_status, pod_warnings
+from echelon.hub import builtins_computed, builtins_pods, builtins_services, crd_status, pod_warnings
 from echelon.hub.call import Call
 from echelon.hub.cluster import CRDS
 from echelon.hub.kinds import Kind
@@ -181,6 +181,7 @@ ON_CREATE: dict[str, Callable[[Call, Json], None]] = {
     CRDS: crd_status.born,
 }
 ON_UPDATE: dict[str, Callable[[Call, Json, Json], None]] = {
+    "/pods": builtins_pods.pod_changed,
     "/namespaces": _changed_namespace,
     "/services": builtins_services.changed,
     "apps/daemonsets": _changed_daemon_set,

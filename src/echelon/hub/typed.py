@@ -19,7 +19,7 @@ from __future__ import annotations
 from typing import Any
 
 from echelon.hub.fieldset import LEAF, FieldSet, element_text, key_element, value_element
-from echelon.hub.shape import ATOMIC, MAP, OBJECT_META, Shape
+from echelon.hub.shape import ATOMIC, MAP, OBJECT_META, SET, Shape
 from echelon.rules.merge import same
 
 JSON = Any
@@ -352,6 +352,11 @@ def _check_atomic(value: JSON, shape: Shape, path: str, errors: list[str]) -> No
                 return
             _check_inside(item, shape.field(key), f"{path}.{key}", errors)
     elif type(value) is list:
+        seen: set[str] = set()
+        for item in value if shape.list_kind == SET else ():
+            if type(item) is str and item in seen:
+                errors.append(f"{path}: duplicate entries for key {element_text(value_element(item))}")
+            seen.add(item if type(item) is str else "")
         for index, item in enumerate(value):
             _check_inside(item, shape.item, f"{path}[{index}]", errors)
 

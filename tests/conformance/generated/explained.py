@@ -28,6 +28,10 @@ class Explanation:
     """Words of the real server's refusal."""
     hub_says: str = ""
     """Words of the hub's."""
+    below: str = ""
+    """The subresource."""
+    only: tuple[str, ...] = ()
+    """Beginnings, one of which each line of the difference has."""
 
     def fits(self, found: Difference) -> bool:
         """Say whether this explains a difference."""
@@ -37,6 +41,8 @@ class Explanation:
             found.real[0] in self.real
             and found.hub[0] in self.hub
             and (not self.kinds or found.sample.plural in self.kinds)
+            and f"/{self.below}" in f"{found.key[2]}/"
+            and (not self.only or all(line.startswith(self.only) for line in found.lines))
             and self.says in str(document.get("message", ""))
             and self.hub_says in str(found.hub[1].get("message", ""))
             and (
@@ -60,6 +66,8 @@ def load() -> list[Explanation]:
             tuple(row.get("fields", ())),
             row.get("says", ""),
             row.get("hubSays", ""),
+            row.get("below", ""),
+            tuple(row.get("only", ())),
         )
         for row in yaml.safe_load(FILE.read_text()) or ()
     ]
