@@ -130,10 +130,16 @@ def _service(found: Found, obj: Json, old: Json | None) -> None:
             found.invalid("spec.clusterIPs[0]", after, "may not change once set")
 
 
+ACCESS_MODES = ("ReadOnlyMany", "ReadWriteMany", "ReadWriteOnce", "ReadWriteOncePod")
+
+
 def _claim(found: Found, obj: Json, old: Json | None) -> None:
     spec = obj.get("spec") or {}
     if not spec.get("accessModes"):
         found.required("spec.accessModes", "at least 1 access mode is required")
+    for mode in spec.get("accessModes") or ():
+        if mode not in ACCESS_MODES:
+            found.unsupported("spec.accessModes", mode, list(ACCESS_MODES))
     requests = (spec.get("resources") or {}).get("requests") or {}
     if "storage" not in requests:
         found.required("spec.resources[storage]")

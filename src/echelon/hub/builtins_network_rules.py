@@ -223,8 +223,12 @@ def _ingress_class(found: Found, obj: Json, old: Json | None) -> None:
     for text in metadata.subdomain_problems(parameters["apiGroup"]) if parameters.get("apiGroup") else ():
         found.invalid(f"{path}.apiGroup", parameters["apiGroup"], text)
     for field in ("kind", "name"):
-        if not parameters.get(field):
+        value = parameters.get(field) or ""
+        if not value:
             found.required(f"{path}.{field}")
+        for bad in ("/", "%"):
+            if bad in value:
+                found.invalid(f"{path}.{field}", value, f"may not contain '{bad}'")
     scope, namespace = parameters.get("scope"), parameters.get("namespace")
     if scope is None:
         found.required(f"{path}.scope")
@@ -301,8 +305,6 @@ def _endpoint_slice(found: Found, obj: Json, old: Json | None) -> None:
             found.required(f"{path}.protocol")
         elif one["protocol"] not in _PROTOCOLS:
             found.unsupported(f"{path}.protocol", one["protocol"], list(_PROTOCOLS))
-        if one.get("port") is not None:
-            port(found, one["port"], f"{path}.port")
 
 
 def _address_of(found: Found, kind: str, text: str, where: str) -> None:

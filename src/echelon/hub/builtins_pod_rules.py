@@ -139,6 +139,11 @@ def _container(found: Found, container: Json, path: str, names: set[str], volume
                 key,
                 "a valid environment variable name must consist only of printable ASCII characters other than '='",
             )
+        field = (variable.get("valueFrom") or {}).get("fieldRef")
+        if field is not None:
+            _field_path(
+                found, field.get("fieldPath") or "", f"{path}.env[{index}].valueFrom.fieldRef.fieldPath"
+            )
         if variable.get("valueFrom") == {}:
             found.invalid(
                 f"{path}.env[{index}].valueFrom",
@@ -172,6 +177,20 @@ def _probe(found: Found, probe: Json, path: str) -> None:
     for name in _COUNTS:
         if (probe.get(name) or 0) < 0:
             found.invalid(f"{path}.{name}", probe[name], "must be greater than or equal to 0")
+
+
+_FIELD_PATHS = re.compile(
+    r"metadata\.(name|namespace|uid)|spec\.(nodeName|serviceAccountName)|status\.(hostIPs?|podIPs?)|"
+    r"metadata\.(labels|annotations)\['.*'\]"
+)
+"""Fields of a pod that its containers may be told of."""
+
+
+def _field_path(found: Found, text: str, path: str) -> None:
+    if not text:
+        found.required(path)
+    elif not _FIELD_PATHS.fullmatch(text):
+        found.invalid(path, text, f"error converting fieldPath: field label not supported: {text}")
 
 
 _HANDLERS = ("exec", "httpGet", "tcpSocket", "grpc")

@@ -75,6 +75,8 @@ def on_status(kind: Kind, new: Json, old: Json) -> None:
         annotations = new["metadata"].get("annotations") or {}
         kept = (old["metadata"].get("annotations") or {}).get(_GENERATION, "0")
         new["metadata"]["annotations"] = {**annotations, _GENERATION: kept}
+    if kind.resource == "/pods" and (old.get("status") or {}).get("qosClass"):
+        new["status"] = {**(new.get("status") or {}), "qosClass": old["status"]["qosClass"]}
 
 
 def namespace_allows(call: Call) -> None:

@@ -123,7 +123,7 @@ def remove(call: Call, entry: Entry, old: Json, options: Json) -> tuple[Entry, b
     marked = meta.get("deletionTimestamp")
     held = bool(finalizers) or call.kind.resource == CRDS or held_by_spec(call, old)
     if not held and not grace:
-        if call.kind.resource == "/pods" and not marked and options.get("gracePeriodSeconds") != 0:
+        if call.kind.resource == "/pods" and not marked:
             entry, old = _mark_ended(call, entry, old)  # asked to end, and there is nothing to wait for
         return erase(call, entry, old), True
     if marked:

@@ -169,8 +169,8 @@ async def change_entry(call: Call, change: Change, operation: str = "Update") ->
         if operation != "Apply":
             new["metadata"] = dict(new["metadata"])
             managed.track(call, old, new)
-        new = prepare_update(call, old, new)
         conform.settle(call, new)
+        new = prepare_update(call, old, new)
         quiet = call.hub.admission.quiet(call)
         if not quiet:
             await call.hub.admission.mutate(call, new, old)
