@@ -163,19 +163,19 @@ def _pod(found: Found, obj: Json, old: Json | None) -> None:
         )
     for name in (
         "activeDeadlineSeconds",
-        "terminationGracePeriodSeconds",
         "tolerations",
         "nodeName",
         "schedulingGates",
     ):
         was.pop(name, None)
         now.pop(name, None)
+    if (was.get("terminationGracePeriodSeconds") or 0) < 0 and now.get("terminationGracePeriodSeconds") == 1:
+        was["terminationGracePeriodSeconds"] = 1
     for field in ("containers", "initContainers", "ephemeralContainers"):
         for each in (was, now):
             if each.get(field):
                 each[field] = [
-                    {key: value for key, value in item.items() if key not in ("image", "resources")}
-                    for item in each[field]
+                    {key: value for key, value in item.items() if key != "image"} for item in each[field]
                 ]
     if now != was:
         found.forbidden(
