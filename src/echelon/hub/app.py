@@ -179,7 +179,10 @@ class Hub:
             target.subresource,
             target.rest,
         )
-        response = await rest.serve(call)
+        try:
+            response = await rest.serve(call)
+        except StatusError as error:  # who is refused is warned too
+            response = refuse(error)
         for warning in call.warnings:
             response.headers.append(("Warning", f"299 - {quote(warning)}"))
         return response
