@@ -10,9 +10,10 @@ from tests.conformance.embedded import embedded_hub
 from tests.conformance.endpoint import Kubeconfig
 from tests.conformance.generated.__main__ import make_namespace, prepare
 from tests.conformance.generated.asks import Ask
+from tests.conformance.generated.difference import Difference
 from tests.conformance.generated.explained import Explanation, explain, load
 from tests.conformance.generated.samples import pick, samples
-from tests.conformance.generated.sequence import Difference, Plan, run
+from tests.conformance.generated.sequence import Plan, run
 from tests.conformance.generated.servers import Server
 
 MANY = 12
