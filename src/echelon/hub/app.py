@@ -183,10 +183,10 @@ class Hub:
         )
         try:
             response = await rest.serve(call)
-        except StatusError:
+        except StatusError as error:  # who is refused is warned too
             if call.verb not in READS:  # a conflict with a write that a crash takes back never was
                 await self.store.settled()
-            raise
+            response = refuse(error)
         for warning in call.warnings:
             response.headers.append(("Warning", f"299 - {quote(warning)}"))
         return response

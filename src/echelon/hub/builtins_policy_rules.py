@@ -9,7 +9,7 @@ import re
 from typing import Any
 
 from echelon.hub import metadata
-from echelon.hub.builtins_pod_rules import Found, Rule
+from echelon.hub.builtins_pod_rules import Found, Rule, resource_name
 from echelon.hub.builtins_selector_rules import label_selector
 from echelon.rules.quantity import InvalidQuantity, quantity_of
 
@@ -73,6 +73,10 @@ def _limit_range(found: Found, obj: Json, _old: Json | None) -> None:
                 "either minimum or maximum storage value is required, but neither was provided",
             )
         _limit_amounts(found, item, path)
+        if kind in ("Pod", "Container"):
+            for field in _AMOUNTS:
+                for name in item.get(field) or {}:
+                    resource_name(found, name, f"{path}.{field}[{name}]")
 
 
 def _limit_amounts(found: Found, item: Json, path: str) -> None:

@@ -8,11 +8,13 @@ What it must never do: check types; an object that gets here could be decoded.
 
 from __future__ import annotations
 
+from functools import cache
 from typing import Any
 
 from echelon.hub import (
     builtins_access_rules,
     builtins_core_rules,
+    builtins_defaults,
     builtins_network_rules,
     builtins_policy_rules,
     builtins_workload_rules,
@@ -67,11 +69,27 @@ def problems(kind: Kind, schema: Schema, obj: Json, old: Json | None) -> list[di
     rule = RULES.get(kind.resource)
     if rule is not None:
         rule(found, obj, old)
-    if not is_ok(schema, obj):
+    if _has_required(schema.ref or "") or not is_ok(schema, obj):
         for name, child in schema.properties.items():
             if name not in ("metadata", "status") and name in obj:
                 _walk(found, child, obj[name], name)
     return found.causes
+
+
+@cache
+def _has_required(definition: str) -> bool:
+    """Say whether a definition, or one that it leads to, has something that must not be empty."""
+    seen, waiting = set(), [definition]
+    known = builtins_defaults.definitions()
+    while waiting:
+        name = waiting.pop()
+        if name.rpartition(".")[2] in REQUIRED:
+            return True
+        if name not in seen:
+            seen.add(name)
+            nodes = (known.get(name, {}).get("properties") or {}).values()
+            waiting += [builtins_defaults.target(node)[0] for node in nodes]
+    return False
 
 
 def _walk(found: Found, schema: Schema, value: Any, path: str) -> None:

@@ -200,8 +200,8 @@ async def change_entry(call: Call, change: Change, operation: str = "Update") ->
             if call.kind.namespaced:
                 new["metadata"] = {"namespace": call.namespace, **new["metadata"]}
             await call.hub.admission.mutate(call, new, old)
-        new = prepare_update(call, old, new)
         conform.settle(call, new)
+        new = prepare_update(call, old, new)
         if unchanged(old, new):
             await call.hub.store.durable(entry.rev)  # nothing to write, but what is shown must be durable
             return entry.body
