@@ -6,6 +6,7 @@ The suite judges the product's server, so it uses none of the product's client c
 from __future__ import annotations
 
 import base64
+import gzip
 import http.client
 import ssl
 import tempfile
@@ -81,7 +82,10 @@ def exchange(
         if connection.sock is None:
             raise
     got = connection.getresponse()
-    return Reply(got.status, got.getheaders(), got.read())
+    reply = Reply(got.status, got.getheaders(), got.read())
+    if reply.all("content-encoding") == ["gzip"]:
+        reply.body = gzip.decompress(reply.body)
+    return reply
 
 
 @dataclass

@@ -20,7 +20,9 @@ TIME = re.compile(r"\b\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d(\.\d+)?Z")
 ADDRESS = re.compile(r"\b10\.(96|97|98|99|1\d\d)\.\d{1,3}\.\d{1,3}\b")
 GO_TIME = re.compile(r"\d{4}-\d\d-\d\d \d\d:\d\d:\d\d(\.\d+)? [+-]\d{4} \w+( m=\+[\d.]+)?")
 AGE = re.compile(r"^\d+(ms|s|m\d*s?)$")
-VERSION = re.compile(r"(?i)(resource ?version[^0-9\n]{0,25}|current: )(\d+)(?: \((\d+)\))?")
+VERSION = re.compile(
+    r"(?i)(resource ?version[^0-9\n]{0,25}|current: |decodable revision=)(\d+)(?: \((\d+)\))?"
+)
 ETCD_KEY = re.compile(r"\bKey: /\w+/")
 SUFFIX_LENGTH = 5
 

@@ -31,12 +31,15 @@ import yaml
 
 from tests.conformance import paths
 from tests.conformance.endpoint import Endpoint, Reply, exchange
+from tests.conformance.hooks import Hooks
+from tests.conformance.hooks import variables as hook_variables
 from tests.conformance.normal import Normaliser
 
 Json = dict[str, Any]
 SEQUENCES = Path(__file__).parent / "sequences"
 UNTIL_LIMIT_S = 150.0  # a real server takes its time to empty a namespace
 UNTIL_PAUSE_S = 0.05
+PAUSED = 0.02  # of the patience with a server: one that acts at once needs no pause
 COLLECT_LIMIT_S = 10.0
 WORKERS = 8
 MIN_NAMED_LENGTH = 8
@@ -58,10 +61,23 @@ SHORT_PATHS = {
     "apps": "/apis/apps/v1/namespaces/$ns",
     "rbac": "/apis/rbac.authorization.k8s.io/v1",
     "crds": "/apis/apiextensions.k8s.io/v1/customresourcedefinitions",
+    "vaps": "/apis/admissionregistration.k8s.io/v1/validatingadmissionpolicies",
+    "vapbs": "/apis/admissionregistration.k8s.io/v1/validatingadmissionpolicybindings",
+    "vwhs": "/apis/admissionregistration.k8s.io/v1/validatingwebhookconfigurations",
+    "mwhs": "/apis/admissionregistration.k8s.io/v1/mutatingwebhookconfigurations",
+    "authn": "/apis/authentication.k8s.io/v1",
+    "authz": "/apis/authorization.k8s.io/v1",
     "fleet": "/apis/placement.kubernetes-fleet.io/v1beta1",
 }
 NAMESPACED = ("ns", "core", "cm", "apps")
-KEPT_HEADERS = ("warning", "retry-after", "location", "www-authenticate")
+KEPT_HEADERS = (
+    "warning",
+    "retry-after",
+    "location",
+    "www-authenticate",
+    "content-encoding",
+    "access-control-allow-origin",
+)
 
 
 class SequenceError(Exception):
@@ -79,6 +95,7 @@ class Sequence:
     account: bool = False
     managed: bool = False
     crds: bool = False
+    hooks: Json = field(default_factory=dict)
 
     @property
     def id(self) -> str:
@@ -110,6 +127,7 @@ def load_sequences(folder: Path = SEQUENCES) -> list[Sequence]:
                     entry.get("account", False),
                     entry.get("managed", False),
                     entry.get("crds", False),
+                    entry.get("hooks", {}),
                 )
             )
     return found
@@ -180,6 +198,9 @@ class _Runner:
         slug = re.sub(r"[^a-z0-9]+", "-", sequence.name.lower())[:30].strip("-")
         # The identifier starts with a letter and appears in no other word of an answer.
         self.variables = {"ns": f"c-{slug}-q{token}", "id": f"z{token}"}
+        self._hooks = Hooks(sequence.hooks) if sequence.hooks else None
+        if self._hooks is not None:
+            self.variables |= hook_variables(self._hooks)
         self._normaliser = Normaliser(dict(self.variables))
         self.variables |= {name: self._fill(path) for name, path in SHORT_PATHS.items()}
         self._connections: dict[str, http.client.HTTPConnection] = {}
@@ -213,6 +234,8 @@ class _Runner:
                 self._connections.pop("admin", None)
         for connection in self._connections.values():
             connection.close()
+        if self._hooks is not None:
+            self._hooks.close()
 
     def _make_namespace(self) -> None:
         """Makes the sequence's namespace; pods also need its service account to appear."""
@@ -232,10 +255,12 @@ class _Runner:
     def _step(self, step: Json) -> Json | None:
         """Carries out one step; returns its normalised answer unless it is not to be compared."""
         if "pause" in step:
-            time.sleep(step["pause"])
+            time.sleep(min(step["pause"], self._until_s * PAUSED))
             return None
         if "collect" in step:
             return self._collect(step)
+        if "asked" in step:
+            return self._asked(step)
         method, _, path = self._fill(step["do"]).partition(" ")
         body, headers = self._body(step), self._headers(step, method)
         who = self._fill(step.get("as", "admin"))
@@ -248,7 +273,7 @@ class _Runner:
         reply = self._until(ask, self._fill(step["until"])) if "until" in step else ask()
         self._save(step, reply)
         if step.get("quiet"):
-            if reply.code >= 400:
+            if reply.code >= 400 and "until" not in step:
                 raise SequenceError(f"{step['do']}: {reply.code} {reply.body[:500]!r}")
             return None
         return self._describe(step, reply)
@@ -336,7 +361,7 @@ class _Runner:
         """Returns a normalised answer, reduced to what the step wants compared."""
         answer: Json = {"code": reply.code, "type": reply.content_type()}
         for name in KEPT_HEADERS:
-            if reply.all(name):
+            if reply.all(name) and name not in step.get("drop", []):
                 answer[name] = [self._normaliser.text(value) for value in reply.all(name)]
         try:
             body = json.loads(reply.body)
@@ -401,6 +426,13 @@ class _Runner:
         for event in events:
             self._save_event(step, event)
         return {"events": described} | ({"ended": True} if ended else {})
+
+    def _asked(self, step: Json) -> Json | None:
+        """Returns what a webhook of the sequence was asked since the last look."""
+        assert self._hooks is not None
+        told = self._hooks.told(step["asked"])[: step.get("first")]
+        described = [self._reduce(step, self._normaliser.body(review)) for review in told]
+        return None if step.get("quiet") else {"asked": described}
 
     def _save_event(self, step: Json, event: Json) -> None:
         """Keeps values of an event for later steps."""

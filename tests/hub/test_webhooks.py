@@ -8,7 +8,7 @@ from datetime import UTC, datetime
 import pytest
 from aiohttp import web
 
-from echelon.client.errors import ApiError, BadRequest, Forbidden
+from echelon.client.errors import ApiError, Invalid
 from echelon.hub.certificates import Authority
 from tests.hub.serve import client, hub, world  # noqa: F401
 from tests.hub.widgets import MERGE, ask
@@ -98,8 +98,9 @@ async def test_a_validating_webhook_sees_the_write_and_may_refuse_it(hook, api):
     assert asked["object"]["data"] == {"k": "v"}
     assert asked["userInfo"]["username"] == "admin"
     hook.answer = lambda _request: {"allowed": False, "status": {"message": "not today"}}
-    with pytest.raises(Forbidden) as caught:
+    with pytest.raises(ApiError) as caught:
         await api("PATCH", CM + "/a", {"data": {"k": "w"}}, MERGE)
+    assert caught.value.code == 400
     assert str(caught.value) == 'admission webhook "check.test.io" denied the request: not today'
     assert hook.asked[-1]["oldObject"]["data"] == {"k": "v"}
     assert (await api("GET", CM + "/a"))["data"] == {"k": "v"}
@@ -150,11 +151,9 @@ async def test_only_what_the_rules_selectors_and_conditions_name_is_asked_about(
     assert len(hook.asked) == 1
 
 
-async def test_a_webhook_with_side_effects_stands_against_a_dry_run(hook, api):
-    await api("POST", *configuration(hook, sideEffects="Some"))
-    with pytest.raises(BadRequest, match="does not support dry run"):
-        await api("POST", CM + "?dryRun=All", cm("a"))
-    assert not hook.asked
+async def test_a_webhook_with_side_effects_is_not_configured_at_all(hook, api):
+    with pytest.raises(Invalid, match="sideEffects: Unsupported value"):
+        await api("POST", *configuration(hook, sideEffects="Some"))
 
 
 async def test_an_answer_that_is_none_is_a_failure(hook, api):

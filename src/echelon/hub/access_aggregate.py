@@ -36,4 +36,4 @@ def aggregate(hub: Hub, cluster: Cluster) -> None:
         if rules != (role.get("rules") or []):
             old = kind.read(entry.body)
             call = call_for(hub, cluster, kind, key, "patch", "clusterrole-aggregation-controller")
-            replace(call, old, {**old, "rules": rules}, entry)
+            replace(call, old, {**old, "rules": rules or None}, entry)

@@ -9,6 +9,8 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 from typing import Any, NamedTuple
 
+from echelon.hub.gotext import quote
+
 Json = dict[str, Any]
 ALL = "*"
 
@@ -129,11 +131,21 @@ def _covers(owner: Rule, single: Json) -> bool:
     return not owner.names or (bool(names) and names[0] in owner.names)
 
 
-def rule_text(single: Json) -> str:
+def compacted(singles: Iterable[Json]) -> list[Json]:
+    """Join permissions on the same thing: one with all verbs."""
+    joined: dict[str, Json] = {}
+    for single in singles:
+        thing = {name: value for name, value in single.items() if name != "Verbs"}
+        found = joined.setdefault(str(thing), {**thing, "Verbs": []})
+        found["Verbs"] += [verb for verb in single["Verbs"] if verb not in found["Verbs"]]
+    return list(joined.values())
+
+
+def rule_text(rule: Json) -> str:
     """Print a permission as kube-apiserver does in its refusals."""
     parts = [
-        f'{name}:["{single[name][0]}"]'
+        f"{name}:[{' '.join(map(quote, rule[name]))}]"
         for name in ("APIGroups", "Resources", "ResourceNames", "NonResourceURLs", "Verbs")
-        if name in single
+        if name in rule
     ]
     return "{" + ", ".join(parts) + "}"

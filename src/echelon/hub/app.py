@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
+from collections import OrderedDict
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
@@ -23,6 +24,7 @@ from echelon.hub.call import MASTERS, Call, Request, Response, User
 from echelon.hub.cluster import CRDS, Cluster
 from echelon.hub.entries import entry_of_row
 from echelon.hub.gotext import quote
+from echelon.hub.hook_client import HookClient
 from echelon.hub.housekeeping import Housekeeping
 from echelon.hub.impersonate import PREFIX as IMPERSONATE
 from echelon.hub.impersonate import impersonated
@@ -30,9 +32,10 @@ from echelon.hub.kinds import encode
 from echelon.hub.limits import LimitRanges
 from echelon.hub.metrics import Metrics
 from echelon.hub.mutations import MutationPlugin
-from echelon.hub.negotiate import document
+from echelon.hub.negotiate import YAML, accept, document
 from echelon.hub.policies import PolicyPlugin
 from echelon.hub.route import HUB, Target, route, split_cluster
+from echelon.hub.seen import Remembered
 from echelon.hub.status import (
     StatusError,
     bad_request,
@@ -60,6 +63,8 @@ VERSION = {
     "compiler": "cpython",
     "platform": "linux/amd64",
 }
+NO_HEAD = ("/api", "/version", "/openapi")
+"""Documents that are not there for who only wants to know whether they are."""
 READS = frozenset({"get", "list", "watch"})
 _log = logging.getLogger(__name__)
 
@@ -72,8 +77,10 @@ class Hub:
         self.store = Store()
         self.builtins = builtins.catalog()
         self.admission = Admission()
-        self.webhooks = WebhookPlugin()
-        self.admission.plugins += [LimitRanges(), MutationPlugin(), PolicyPlugin(), self.webhooks]
+        self.hooks = HookClient()
+        self.seen: Remembered = OrderedDict()
+        webhooks = WebhookPlugin(self.hooks)
+        self.admission.plugins += [LimitRanges(), MutationPlugin(), PolicyPlugin(), webhooks]
         self.authority: Authority | None = None
         self.tokens = Tokens(self)
         self.pod_log: Callable[[str, dict[str, Any], str], str] = lambda _cluster, _pod, _container: ""
@@ -115,7 +122,7 @@ class Hub:
         """Finish what was accepted."""
         self.closing = True
         self.housekeeping.close()
-        await self.webhooks.close()
+        await self.hooks.close()
         self.store.log.close()
 
     def root_certificate(self) -> str:
@@ -139,7 +146,7 @@ class Hub:
             target = route(request.method, request.path, request.query)
             response = await self._serve(target, request)
         except StatusError as error:
-            response = refuse(error)
+            response = refuse(error, request)
         except RecursionError:
             response = refuse(bad_request("the request nests too deeply"))
         except Exception:  # noqa: BLE001 - whatever happens, the client gets a Status
@@ -159,6 +166,8 @@ class Hub:
             cluster.access.check(request.user, wanted(target))
         if len(request.body) > MAX_BODY:
             raise too_large(MAX_BODY)
+        if request.method == "HEAD" and (target.is_resource or target.path.startswith(NO_HEAD)):
+            raise method_not_allowed()
         if not target.is_resource:
             return self._documents(cluster, target, request)
         kind = cluster.catalog.find(target.group, target.version, target.plural)
@@ -186,7 +195,7 @@ class Hub:
         except StatusError as error:  # who is refused is warned too
             if call.verb not in READS:  # a conflict with a write that a crash takes back never was
                 await self.store.settled()
-            response = refuse(error)
+            response = refuse(error, request)
         for warning in call.warnings:
             response.headers.append(("Warning", f"299 - {quote(warning)}"))
         return response
@@ -234,6 +243,11 @@ def wanted(target: Target) -> Attributes:
     )
 
 
-def refuse(error: StatusError) -> Response:
-    """Answer with a Status."""
-    return Response(error.code, encode(error.body()), headers=list(error.headers.items()))
+def refuse(error: StatusError, request: Request | None = None) -> Response:
+    """Answer with a Status, in YAML if that was asked for."""
+    response = Response(error.code, encode(error.body()))
+    form = accept(request.headers.get("accept", "")) if request is not None else None
+    if form is not None and form.media == YAML:
+        response = document(error.body(), error.code, form)
+    response.headers += error.headers.items()
+    return response

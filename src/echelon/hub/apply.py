@@ -31,7 +31,7 @@ import msgspec
 from echelon.hub import fieldset
 from echelon.hub.fieldset import FieldSet
 from echelon.hub.mistyped import is_mistyped, misfits
-from echelon.hub.owners import Entry, Managers, before_first_apply, decode, owner_text
+from echelon.hub.owners import Elsewhere, Entry, Managers, before_first_apply, decode, owner_text
 from echelon.hub.shape import Shape, shape_of
 from echelon.hub.status import StatusError, bad_request
 from echelon.hub.typed import ABSENT, Mistyped, compare, fields_of, merge, remove
@@ -99,6 +99,7 @@ def track_update(
     subresource: str = "",
     operation: str = "Update",
     reset: FieldSet | None = None,
+    elsewhere: Elsewhere | None = None,
 ) -> Object:
     """Return `new` with the managedFields of a create, update or patch."""
     managers = _managers_of_write(live, new, subresource)
@@ -111,7 +112,7 @@ def track_update(
     touched, removed = compare(live or shape.nothing, new, shape)
     touched, removed = _without_reset(touched, removed, reset)
     me = Entry.of(manager, operation, api_version, subresource)
-    managers.yield_fields(touched, removed)
+    managers.yield_fields(touched, removed, elsewhere=elsewhere)
     if touched:
         managers.take(me, touched, now)
     managers.cap()
@@ -128,6 +129,7 @@ def apply(
     api_version: str,
     subresource: str = "",
     reset: FieldSet | None = None,
+    elsewhere: Elsewhere | None = None,
 ) -> Object:
     """Merge a configuration into the live object and return the result with its managedFields."""
     _check_configuration(applied, api_version)
@@ -139,7 +141,7 @@ def apply(
     if live is not None and not managers.entries:
         there, _ = _without_reset(compare(shape.nothing, live, shape)[0], {}, _reset_of(subresource, reset))
         before_first_apply(managers, there, api_version, subresource, now)
-    attempt = _Attempt(live or {}, applied, shape, _reset_of(subresource, reset))
+    attempt = _Attempt(live or {}, applied, shape, _reset_of(subresource, reset), elsewhere)
     me = Entry.of(manager, "Apply", api_version, subresource)
     try:
         result, managers = attempt.run(managers, me, wanted, force=force, now=now)
@@ -178,11 +180,19 @@ def _without_managed_fields(obj: Object) -> Object:
 class _Attempt:
     """One apply, to be run once more by force if its conflicts are forgiven."""
 
-    def __init__(self, live: Object, applied: Object, shape: Shape, reset: FieldSet) -> None:
+    def __init__(
+        self,
+        live: Object,
+        applied: Object,
+        shape: Shape,
+        reset: FieldSet,
+        elsewhere: Elsewhere | None,
+    ) -> None:
         self.live = live
         self.applied = applied
         self.shape = shape
         self.reset = reset
+        self.elsewhere = elsewhere
 
     def run(
         self, before: Managers, me: Entry, wanted: FieldSet, *, force: bool, now: str
@@ -198,10 +208,10 @@ class _Attempt:
         touched, removed = compare(self.live, result, self.shape)
         touched, removed = _without_reset(touched, removed, self.reset)
         if not force:
-            conflicts = managers.overlaps(touched, but=me)
+            conflicts = managers.overlaps(touched, but=me, elsewhere=self.elsewhere)
             if conflicts:
                 raise ApplyConflict(conflicts)
-        managers.yield_fields(touched, removed, but=me)
+        managers.yield_fields(touched, removed, but=me, elsewhere=self.elsewhere)
         managers.drop_empty()
         if not same(self.live, result):
             managers.stamp(me, now)

@@ -81,7 +81,7 @@ def decode_yaml(body: bytes, failing: str = "error converting YAML to JSON") -> 
     try:
         value = yamltext.load(body)
     except ValueError as error:
-        raise bad_request(f"{failing}: {error}") from None
+        raise bad_request(f"{failing}: {error}" if failing else str(error)) from None
     check_depth(body, value)
     return value
 
@@ -92,7 +92,7 @@ def decode_document(call: Call) -> Any:
     if kind in {"", JSON_TYPE}:
         return decode_json(call.request.body)
     if kind == YAML_TYPE:
-        return decode_yaml(call.request.body)
+        return decode_yaml(call.request.body, "")
     if kind == PROTOBUF_TYPE and not call.kind.custom:
         try:
             return protobuf.decode(call.request.body)

@@ -30,6 +30,8 @@ class Found:
 
     def __init__(self) -> None:
         self.causes: list[dict[str, str]] = []
+        self.judged: list[str] = []
+        """Fields about which enough was said in other words."""
 
     def add(self, reason: str, field: str, message: str) -> None:
         """Add a cause."""
@@ -37,7 +39,7 @@ class Found:
 
     def has(self, field: str) -> bool:
         """Say whether something was found about a field."""
-        return any(cause["field"] == field for cause in self.causes)
+        return field in self.judged or any(cause["field"] == field for cause in self.causes)
 
     def required(self, field: str, why: str = "") -> None:
         """Say that a field is missing."""

@@ -15,6 +15,8 @@ from echelon.hub import (
     builtins_access_rules,
     builtins_core_rules,
     builtins_defaults,
+    builtins_hook_rules,
+    builtins_limit_rules,
     builtins_network_rules,
     builtins_policy_rules,
     builtins_workload_rules,
@@ -43,7 +45,6 @@ REQUIRED: dict[str, tuple[str, ...]] = {
     "KeyToPath": ("key", "path"),
     "LimitRangeItem": ("type",),
     "NFSVolumeSource": ("server", "path"),
-    "NamedRuleWithOperations": ("operations", "apiGroups", "apiVersions", "resources"),
     "PersistentVolumeClaimVolumeSource": ("claimName",),
     "RBDVolumeSource": ("image",),
     "RuleWithOperations": ("operations", "apiGroups", "apiVersions", "resources"),
@@ -57,8 +58,10 @@ RULES: dict[str, Rule] = {
     **builtins_workload_rules.RULES,
     **builtins_core_rules.RULES,
     **builtins_access_rules.RULES,
+    **builtins_hook_rules.RULES,
     **builtins_network_rules.RULES,
     **builtins_policy_rules.RULES,
+    **builtins_limit_rules.RULES,
     "apiextensions.k8s.io/customresourcedefinitions": definition,
 }
 

@@ -6,9 +6,9 @@ whose resource is known; the verbs work on it.
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Mapping
+from collections.abc import AsyncIterator, Callable, Mapping
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from echelon.hub.route import is_true
 
@@ -63,6 +63,13 @@ class Response:
     headers: list[tuple[str, str]] = field(default_factory=list)
 
 
+class View(NamedTuple):
+    """What admission sees of an object in a call about a part of it, and how that part is put back."""
+
+    show: Callable[[dict[str, Any]], dict[str, Any]]
+    put_back: Callable[[dict[str, Any], dict[str, Any]], dict[str, Any]]
+
+
 @dataclass(slots=True)
 class Call:
     """A request about objects of a known kind in a known cluster."""
@@ -77,6 +84,9 @@ class Call:
     subresource: str = ""
     rest: str = ""
     warnings: list[str] = field(default_factory=list)
+    view: View | None = None
+    elsewhere: Mapping[str, tuple[dict[str, Any], dict[str, Any]]] | None = None
+    """By another version: which fields the write touches and removes there."""
 
     @property
     def table(self) -> Table:

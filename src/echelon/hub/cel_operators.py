@@ -192,12 +192,12 @@ def _int_of_text(text: str) -> int:
             raise ValueError(text)  # noqa: TRY301 - one way out for all bad texts
         return check_int(int(text, 10))
     except (ValueError, CelError):
-        raise CelError(f'strconv.ParseInt: parsing "{text}": invalid syntax') from None
+        raise CelError("type conversion error from 'string' to 'int'") from None
 
 
 def _uint_of_text(text: str) -> UInt:
     if not text.isdecimal() or not text.isascii():
-        raise CelError(f'strconv.ParseUint: parsing "{text}": invalid syntax')
+        raise CelError("type conversion error from 'string' to 'uint'")
     return check_uint(int(text))
 
 
@@ -207,7 +207,7 @@ def _float_of_text(text: str) -> float:
             raise ValueError(text)  # noqa: TRY301 - one way out for all bad texts
         return float(text)
     except ValueError:
-        raise CelError(f'strconv.ParseFloat: parsing "{text}": invalid syntax') from None
+        raise CelError("type conversion error from 'string' to 'double'") from None
 
 
 def _int_of_float(value: float) -> int:

@@ -12,12 +12,12 @@ from typing import TYPE_CHECKING, Any
 import msgspec
 
 from echelon.hub.access import Access
-from echelon.hub.custom import kinds_of
+from echelon.hub.custom import kinds_of, shape_of_versions
 from echelon.hub.kinds import Catalog
 from echelon.hub.mutations import Mutation, mutating
 from echelon.hub.policies import Check, validating
 from echelon.hub.policy_bindings import PoliciesInForce
-from echelon.hub.store import Event
+from echelon.hub.store import Entry, Event
 from echelon.hub.webhooks import ClusterWebhooks
 
 if TYPE_CHECKING:
@@ -35,6 +35,7 @@ class Cluster:
         "_access",
         "_catalog",
         "_custom",
+        "_fits",
         "_mutations",
         "_policies",
         "_webhooks",
@@ -52,6 +53,8 @@ class Cluster:
         self._webhooks: ClusterWebhooks | None = None
         self._catalog: Catalog | None = None
         self._custom: dict[str, Any] = {}
+        self._fits: dict[str, tuple[bytes, int]] = {}
+        """By definition: what its objects look like, and since which revision."""
         self.notes: dict[str, Any] = {}
         """What other modules remember about this cluster: compiled access rules, documents."""
 
@@ -62,7 +65,7 @@ class Cluster:
             crds = self.hub.store.table(self.name, CRDS)
             self._catalog = Catalog(shared=self.hub.builtins)
             for entry in crds.live.values():
-                self._serve(entry.key, entry.body)
+                self._serve(entry)
         return self._catalog
 
     @property
@@ -110,17 +113,24 @@ class Cluster:
             return
         self._withdraw(event.entry.key)
         if event.kind != "DELETED":
-            self._serve(event.entry.key, event.entry.body)
+            self._serve(event.entry)
+        else:
+            self._fits.pop(event.entry.key, None)
 
     def _withdraw(self, name: str) -> None:
         for kind in self._custom.pop(name, ()):
             assert self._catalog is not None
             self._catalog.remove(kind)
 
-    def _serve(self, name: str, body: bytes) -> None:
+    def _serve(self, entry: Entry) -> None:
         assert self._catalog is not None
+        name = entry.key
         try:
-            kinds = kinds_of(msgspec.json.decode(body))
+            crd = msgspec.json.decode(entry.body)
+            looks = shape_of_versions(crd)
+            if self._fits.get(name, (b"", 0))[0] != looks:
+                self._fits[name] = (looks, entry.rev)
+            kinds = kinds_of(crd, self._fits[name][1])
         except (AttributeError, KeyError, StopIteration, TypeError, ValueError):
             _log.exception("definition %s of cluster %s cannot be served", name, self.name)
             return

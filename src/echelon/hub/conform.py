@@ -23,10 +23,10 @@ from echelon.hub import (
     schema,
 )
 from echelon.hub.call import Call
-from echelon.hub.duplicates import doubled_fields
+from echelon.hub.duplicates import doubled_fields, doubled_lines, in_order
 from echelon.hub.gotext import go_text, quote
 from echelon.hub.kinds import encode
-from echelon.hub.status import StatusError, bad_request
+from echelon.hub.status import StatusError, bad_request, internal
 
 Json = dict[str, Any]
 MODES = ("Ignore", "Warn", "Strict")
@@ -51,13 +51,56 @@ def shape(call: Call, obj: Json, *, applied: bool = False) -> None:
     body = call.request.body
     nulls = not body.isascii() or any(word in body for word in NULLS)
     unknown = fit(call, obj, nulls=nulls, applied=applied)
+    if len(obj["metadata"].get("ownerReferences") or ()) > 1:
+        _once(call, obj["metadata"])
     if mode == "Strict" and call.kind.custom and call.kind.schema is not None:
         unknown += schema.buried(call.kind.schema, obj)
-    found = [f'unknown field "{path}"' for path in unknown]
-    if mode != "Ignore" and call.verb in {"create", "update"} and call.request.body[:1] == b"{":
-        found += [f'duplicate field "{path}"' for path in doubled_fields(call.request.body)]
+    found = _findings(call, unknown) if mode != "Ignore" else []
     if found:
         _report(call, mode, found, patched)
+
+
+def _findings(call: Call, unknown: list[str]) -> list[str]:
+    """Word what strict decoding finds: fields that nobody knows, and fields that are said twice."""
+    body, media = call.request.body, call.request.headers.get("content-type", "")
+    words = [f'unknown field "{path}"' for path in unknown]
+    if "apply-patch" in media:
+        return words
+    if "yaml" in media:
+        return doubled_lines(body) + words
+    doubled = doubled_fields(body)
+    if not doubled:
+        return words
+    if call.verb != "patch" and not call.kind.custom:
+        return in_order(body, unknown, doubled)
+    what = "json patch duplicate" if "json-patch" in media else "duplicate"
+    return [f'{what} field "{path}"' for path in doubled] + words
+
+
+def _once(call: Call, meta: Json) -> None:
+    """Keep owners that are said twice once, and say so."""
+    owners: list[Json] = []
+    twice: list[str] = []
+    for owner in meta["ownerReferences"]:
+        if owner not in owners:
+            owners.append(owner)
+        elif owner["uid"] not in twice:
+            twice.append(owner["uid"])
+    if twice:
+        meta["ownerReferences"] = owners
+        call.warnings.append(
+            ".metadata.ownerReferences contains duplicate entries; API server dedups owner references in 1.20+, and may "
+            "reject such requests as early as 1.24; please fix your requests; duplicate UID(s) observed: "
+            + ", ".join(twice)
+        )
+
+
+def shape_mutated(call: Call, obj: Json) -> None:
+    """Prune and default an object that a webhook has changed: it is never strict, and to blame itself."""
+    try:
+        fit(call, obj)
+    except StatusError as error:
+        raise internal(undecorated(error)) from None
 
 
 def fit(call: Call, obj: Json, *, nulls: bool = True, applied: bool = False) -> list[str]:
@@ -112,7 +155,11 @@ def _report(call: Call, mode: str, found: list[str], patched: bytes) -> None:
         call.warnings += found[:MAX_WARNINGS]
     if mode != "Strict":
         return
-    problem = "strict decoding error: " + ", ".join(found)
+    lines = [text for text in found if text.startswith("line ")]
+    rest = found[len(lines) :]
+    if lines:
+        rest.insert(0, "yaml: unmarshal errors:\n  " + "\n  ".join(lines))
+    problem = "strict decoding error: " + ", ".join(rest)
     if not patched:
         raise builtins_decode.unreadable(call.kind, problem)
     message = f"Invalid value: {quote(patched.decode())}: {problem}"

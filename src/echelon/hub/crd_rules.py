@@ -15,6 +15,7 @@ from typing import Any
 import msgspec
 
 from echelon.hub import metadata
+from echelon.hub.builtins_hook_rules import conversion
 from echelon.hub.builtins_pod_rules import Found
 from echelon.hub.crd_schema_rules import schema_rules
 
@@ -26,6 +27,7 @@ _MIXED = "may have mixed case, but should otherwise match: "
 _PROTECTED = ("k8s.io", "kubernetes.io")
 _APPROVED = "api-approved.kubernetes.io"
 _COLUMN_TYPES = ("boolean", "date", "integer", "number", "string")
+MAX_SELECTABLE = 8
 _SIMPLE_PATH = "must be a simple json path starting with ."
 
 
@@ -50,9 +52,7 @@ def definition(found: Found, obj: Json, old: Json | None) -> None:
             True,
             "cannot set to true, set x-kubernetes-preserve-unknown-fields to true in spec.versions[*].schema instead",
         )
-    strategy = (spec.get("conversion") or {}).get("strategy", "None")
-    if strategy not in ("None", "Webhook"):
-        found.unsupported("spec.conversion.strategy", strategy, ["None", "Webhook"])
+    conversion(found, spec)
     if old is not None:
         _unchanged(found, obj, old)
 
@@ -206,13 +206,22 @@ def _columns(found: Found, value: list[Json], path: str, _version: Json) -> None
 
 def _selectable(found: Found, value: list[Json], path: str, version: Json) -> None:
     root = (version.get("schema") or {}).get("openAPIV3Schema") or {}
-    for index, field in enumerate(value):
-        where, text = f"{path}[{index}].jsonPath", field.get("jsonPath", "")
+    if len(value) > MAX_SELECTABLE:
+        why = f"Too many: {len(value)}: must have at most {MAX_SELECTABLE} items"
+        found.add("FieldValueTooMany", path, why)
+    texts = [field.get("jsonPath", "") for field in value]
+    for index, text in enumerate(texts):
+        where = f"{path}[{index}].jsonPath"
         node: Any = root
         for name in text.strip(".").split("."):
             node = ((node or {}).get("properties") or {}).get(name)
         if not text:
             found.required(where)
+        elif text[0] not in ".[":
+            first = text.partition(".")[0]
+            found.invalid(where, text, f"is an invalid path: expected [ or . but got: {first}")
+        elif text in texts[:index]:
+            found.duplicate(where, text)
         elif node is None:
             found.invalid(where, text, "is an invalid path: does not refer to a valid field")
         elif node.get("type") not in ("string", "boolean", "integer"):

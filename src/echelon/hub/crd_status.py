@@ -52,6 +52,14 @@ def changed(call: Call, new: Json, old: Json) -> None:
     judge_in(call, new)
 
 
+def keep_stored(crd: Json) -> None:
+    """Say that the version that is stored is, where a client says that none is."""
+    status = crd["status"] = dict(crd.get("status") or {})
+    versions = (crd.get("spec") or {}).get("versions") or ()
+    if not status.get("storedVersions"):
+        status["storedVersions"] = [one.get("name") for one in versions if one.get("storage")]
+
+
 def judge_in(call: Call, crd: Json) -> None:
     """Judge a definition among the others of its cluster."""
     others = [

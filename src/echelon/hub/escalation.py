@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from echelon.hub.access import CLUSTER_ROLE_BINDINGS, CLUSTER_ROLES, GROUP, ROLE_BINDINGS, ROLES
-from echelon.hub.access_rules import Attributes, Rule, rule_text, uncovered
+from echelon.hub.access_rules import Attributes, Rule, compacted, rule_text, uncovered
 from echelon.hub.call import MASTERS, Call
 from echelon.hub.gotext import quote
 from echelon.hub.status import forbidden, not_found
@@ -16,7 +16,7 @@ Json = dict[str, Any]
 def check_role(call: Call, new: Json, old: Json | None) -> None:
     """Refuse a role with rules its writer does not have, unless they may escalate."""
     user, access = call.request.user, call.cluster.access
-    if MASTERS in user.groups or (old is not None and _same(new, old, "rules", "aggregationRule")):
+    if MASTERS in user.groups or (old is not None and _for_garbage_only(new, old)):
         return
     wanted = Attributes("escalate", GROUP, call.kind.plural, "", call.namespace, call.name)
     if access.allows(user, wanted):
@@ -31,7 +31,7 @@ def check_role(call: Call, new: Json, old: Json | None) -> None:
 def check_binding(call: Call, new: Json, old: Json | None) -> None:
     """Refuse to bind a role whose rules the writer does not have, unless they may bind it."""
     user, access = call.request.user, call.cluster.access
-    if MASTERS in user.groups or (old is not None and _same(new, old, "subjects", "roleRef")):
+    if MASTERS in user.groups or (old is not None and _for_garbage_only(new, old)):
         return
     ref = new.get("roleRef") or {}
     cluster_wide = ref.get("kind") == "ClusterRole"
@@ -42,12 +42,21 @@ def check_binding(call: Call, new: Json, old: Json | None) -> None:
     resource, key = (CLUSTER_ROLES, name) if cluster_wide else (ROLES, f"{call.namespace}/{name}")
     rules = access.role_rules(resource, key)
     if rules is None:
-        raise not_found(GROUP, plural, name)
+        raise not_found(GROUP, call.kind.plural, name)
     _refuse(call, rules)
 
 
-def _same(new: Json, old: Json, *names: str) -> bool:
-    return all((new.get(name) or None) == (old.get(name) or None) for name in names)
+def _for_garbage_only(new: Json, old: Json) -> bool:
+    """Say whether a write changes nothing but what the garbage collector lives by."""
+    return _essence(new) == _essence(old)
+
+
+def _essence(obj: Json) -> Json:
+    meta = {key: value for key, value in obj["metadata"].items() if key not in _GARBAGE}
+    return {**obj, "metadata": meta}
+
+
+_GARBAGE = ("ownerReferences", "finalizers", "managedFields")
 
 
 def _refuse(call: Call, rules: list[Rule]) -> None:
@@ -57,7 +66,7 @@ def _refuse(call: Call, rules: list[Rule]) -> None:
     if not missing:
         return
     groups = "[" + " ".join(quote(group) for group in user.groups) + "]"
-    listed = "\n".join(rule_text(single) for single in missing)
+    listed = "\n".join(sorted(rule_text(rule) for rule in compacted(missing)))
     why = (
         f"user {quote(user.name)} (groups={groups}) is attempting to grant RBAC permissions not currently held:\n"
         f"{listed}"

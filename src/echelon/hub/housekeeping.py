@@ -101,7 +101,7 @@ class Housekeeping:
         if resource == CRDS:
             self.crds.observe(event)
             self.garbage.kinds_changed(cluster)
-        elif resource == access.CLUSTER_ROLES and (entry.labels or b'"aggregationRule"' in entry.body):
+        elif resource == access.CLUSTER_ROLES and _may_aggregate(event):
             self.add("aggregate", cluster)
 
     def scan(self) -> None:
@@ -134,3 +134,10 @@ class Housekeeping:
             if done % BREATH == 0:
                 await self._hub.store.durable(self._hub.store.revision)
                 await asyncio.sleep(0)
+
+
+def _may_aggregate(event: Event) -> bool:
+    """Say whether a write of a role may change what others are made of."""
+    entry, prev = event.entry, event.prev
+    had_labels = prev is not None and bool(prev.labels)
+    return bool(entry.labels) or had_labels or b'"aggregationRule"' in entry.body

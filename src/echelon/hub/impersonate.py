@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from typing import TYPE_CHECKING
 from urllib.parse import unquote
 
 from echelon.hub.access_rules import Attributes
 from echelon.hub.call import User
+from echelon.hub.gotext import quote
 from echelon.hub.status import bad_request
 from echelon.hub.tokens import AUTHENTICATED, account_groups
 
@@ -33,11 +34,27 @@ def impersonated(headers: Mapping[str, str], user: User, cluster: Cluster) -> Us
     }
     if not name:
         if groups or uid or extra:
-            raise bad_request(f"requested {groups or uid or extra} without impersonating a user name")
+            asked = (
+                f"&user.DefaultInfo{{Name:{quote('')}, UID:{quote(uid)}, Groups:{_go_list(groups)}, "
+                f"Extra:{_go_map(extra)}}}"
+            )
+            raise bad_request(f"requested {asked} without impersonating a user name")
         return user
     for wanted in _wanted(name, uid, groups, extra):
         cluster.access.check(user, wanted)
     return User(name, _groups(name, groups), uid, extra)
+
+
+def _go_list(texts: Iterable[str]) -> str:
+    """Print a list of texts as Go does."""
+    listed = ", ".join(map(quote, texts))
+    return f"[]string{{{listed}}}" if listed else "[]string(nil)"
+
+
+def _go_map(extra: Mapping[str, tuple[str, ...]]) -> str:
+    """Print a map of lists of texts as Go does."""
+    listed = ", ".join(f"{quote(key)}:{_go_list(values)}" for key, values in sorted(extra.items()))
+    return f"map[string][]string{{{listed}}}" if extra else "map[string][]string(nil)"
 
 
 def _wanted(name: str, uid: str, groups: list[str], extra: Mapping[str, tuple[str, ...]]) -> list[Attributes]:

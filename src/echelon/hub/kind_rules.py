@@ -71,6 +71,8 @@ def on_update(call: Call, new: Json, old: Json) -> None:
 
 def on_status(kind: Kind, new: Json, old: Json) -> None:
     """Put right what a write to the status cannot change."""
+    if kind.resource == CRDS:
+        crd_status.keep_stored(new)
     if kind.resource == "apps/daemonsets":
         annotations = new["metadata"].get("annotations") or {}
         kept = (old["metadata"].get("annotations") or {}).get(_GENERATION, "0")

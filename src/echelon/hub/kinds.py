@@ -14,6 +14,7 @@ from typing import Any
 
 import msgspec
 
+from echelon.hub.conversion import Conversion
 from echelon.hub.schema import Schema
 from echelon.hub.status import qualified
 
@@ -71,6 +72,17 @@ class Kind:
     """The apiVersion written in stored objects, if not this version's own."""
     to_storage: Callable[[Json], Json] | None = None
     from_storage: Callable[[Json], Json] | None = None
+
+    plain: bool = True
+    """Whether this version shows what is stored as it is, but for the apiVersion."""
+    since: int = 0
+    """The revision since which this schema holds: what was written before may not fit it."""
+    stored_as: Kind | None = None
+    """The version of this definition that is stored, if another."""
+    versions: dict[str, Kind] = field(default_factory=dict)
+    """All versions of this definition by name, served or not."""
+    conversion: Conversion | None = None
+    """The webhook that converts between them, if the definition has one."""
 
     _schema: Schema | None = field(init=False, default=None)
     api_version: str = field(init=False)

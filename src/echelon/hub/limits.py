@@ -88,7 +88,7 @@ def _items(call: Call, kind: str = "") -> list[Json]:
 def _filled(spec: Json, item: Json) -> list[str]:
     """Fill in defaults; return what was set, as the annotation says it."""
     said: list[str] = []
-    for field, what in (("initContainers", "init container"), ("containers", "container")):
+    for field, what in (("containers", "container"), ("initContainers", "init container")):
         for container in spec.get(field) or ():
             resources = container.setdefault("resources", {})
             limits, requests = resources.get("limits") or {}, resources.get("requests") or {}
@@ -151,8 +151,10 @@ def _sum(each: list[Json]) -> Json:
     return {name: shown(total) for name, total in totals.items()}
 
 
-def shown(amount: Fraction) -> str:
-    """Print an amount that was computed."""
+def shown(amount: Fraction, like: str = "") -> str:
+    """Print an amount that was computed, in powers of two where what it is like is."""
+    if like.endswith("i") and amount.denominator == 1:
+        return str(canonical(f"{Fraction(amount, 1024)}Ki" if amount % 1024 == 0 else f"{amount}"))
     milli = amount * 1000
     whole = int(milli) if milli.denominator == 1 else int(milli) + 1
     return str(canonical(f"{whole}m"))

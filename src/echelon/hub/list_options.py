@@ -48,9 +48,13 @@ def read_token(text: str) -> Token:
     except (msgspec.MsgspecError, UnicodeDecodeError):
         raise bad_request(why + json_problem(raw)) from None
     if token.v != "meta.k8s.io/v1":
-        raise bad_request(f"{why}server does not recognize this encoded version {quote(token.v)}")
+        raise bad_request(f"{why}server does not recognize this encoded version {token.v}")
+    if token.rv == 0:
+        raise bad_request(f"{why}incorrect encoded start resourceVersion (version {token.v})")
     if not token.start:
         raise bad_request(f"{why}encoded start key empty (version {token.v})")
+    if ".." in token.start.split("/"):
+        raise bad_request(why + token.start)
     return token
 
 
@@ -58,6 +62,9 @@ def check(call: Call, *, watching: bool) -> None:
     """Refuse combinations of options that make no sense."""
     asked, how = call.option("resourceVersion"), call.option(MATCH)
     send = "sendInitialEvents" in call.request.query
+    if watching and call.option("continue"):
+        why = "Forbidden: resourceVersionMatch is forbidden when continue is provided"
+        raise invalid("meta.k8s.io", "ListOptions", "", [_cause("FieldValueForbidden", why)])
     if not how and not send:
         return
     causes = _initial_causes(how, watching=watching) if send else []
@@ -88,7 +95,11 @@ def _initial_causes(how: str, *, watching: bool) -> list[Json]:
 def _match_causes(call: Call, asked: str, how: str, *, watching: bool) -> list[Json]:
     if watching:
         why = "Forbidden: resourceVersionMatch is forbidden for watch unless sendInitialEvents is provided"
-        return [_cause("FieldValueForbidden", why)]
+        causes = [_cause("FieldValueForbidden", why)]
+        if how != NOT_OLDER:
+            text = f'Unsupported value: {quote(how)}: supported values: "NotOlderThan"'
+            causes.append(_cause("FieldValueNotSupported", text))
+        return causes
     causes = []
     if not asked:
         why = "Forbidden: resourceVersionMatch is forbidden unless resourceVersion is provided"
@@ -122,7 +133,10 @@ def list_revision(call: Call, asked: str) -> int:
 
 
 def page_limit(call: Call) -> int:
-    """Return how many objects a page may hold, 0 for all."""
+    """Return how many objects a page may hold, 0 for all; who takes any revision gets all at once."""
+    if call.option("resourceVersion") == "0" and not call.option("continue"):
+        _number(call, "limit")
+        return 0
     return min(max(_number(call, "limit"), 0), MAX_PAGE)
 
 

@@ -17,6 +17,9 @@ from echelon.hub.apply import (
 )
 from echelon.hub.call import Call
 from echelon.hub.fieldset import FieldSet
+from echelon.hub.seen import in_version
+from echelon.hub.shape import shape_of
+from echelon.hub.typed import compare
 from echelon.hub.world import rfc3339
 
 Json = dict[str, Any]
@@ -36,6 +39,25 @@ def reset_of(call: Call) -> FieldSet:
     return RESET_STATUS if call.kind.has_status else _NOTHING
 
 
+async def look_elsewhere(call: Call, old: Json, new: Json) -> bool:
+    """Work out what a write means in the other versions that managers wrote in; say whether there are any.
+
+    Needed only where a webhook converts: elsewhere the same field has the same name in every version.
+    """
+    kind = call.kind
+    if kind.conversion is None:
+        return False
+    found = {}
+    for entry in old["metadata"].get("managedFields") or ():
+        version = entry["apiVersion"]
+        other = kind.versions.get(version.rpartition("/")[2])
+        if version != kind.api_version and version not in found and other is not None:
+            was, now = await in_version(call, old, other), await in_version(call, new, other)
+            found[version] = compare(was, now, shape_of(other.schema))
+    call.elsewhere = found
+    return bool(found)
+
+
 def track(call: Call, old: Json | None, new: Json) -> None:
     """Record in `new` which fields this write's manager now owns."""
     kind = call.kind
@@ -51,7 +73,15 @@ def track(call: Call, old: Json | None, new: Json) -> None:
             new["metadata"] = tracked["metadata"]
         return
     tracked = track_update(
-        old, new, manager, kind.schema, now, kind.api_version, call.subresource, reset=reset_of(call)
+        old,
+        new,
+        manager,
+        kind.schema,
+        now,
+        kind.api_version,
+        call.subresource,
+        reset=reset_of(call),
+        elsewhere=call.elsewhere,
     )
     new["metadata"] = tracked["metadata"]
 

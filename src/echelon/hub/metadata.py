@@ -353,6 +353,11 @@ def _owner_problems(owners: list[Json]) -> list[Cause]:
             for name in _OWNER_MUST
             if not owner.get(name)
         ]
+        version = owner.get("apiVersion", "")
+        if version.count("/") > 1:
+            why = f'Invalid value: "{version}": must be <group>/<version> or <version>'
+            field = f"metadata.ownerReferences[{index}].apiVersion"
+            causes.append({"reason": "FieldValueInvalid", "message": why, "field": field})
     if len(controllers) > 1:
         listed = ",".join(map(_owner_text, owners))
         message = (

@@ -113,17 +113,29 @@ def render_object(call: Call, stored: bytes, code: int) -> Response:
         from echelon.hub.tables import table_of  # noqa: PLC0415 - most answers are not tables
 
         obj = call.kind.read(stored)
-        return document(
-            table_of(call, [obj], {"resourceVersion": obj["metadata"].get("resourceVersion", "")}), code, form
-        )
+        table = table_of(call, [obj], {"resourceVersion": obj["metadata"].get("resourceVersion", "")})
+        return document(in_shape(form, table), code, form)
+    if form.shape == PARTIAL_LIST:
+        what = f"*{go_package(call.kind)}.{'Unstructured' if call.kind.custom else call.kind.kind}"
+        why = f"you requested {PARTIAL_LIST}, but the requested object is not a list ({what})"
+        raise StatusError(406, "NotAcceptable", why)
     if form.shape:
-        return document(partial(call.kind.read(stored)), code, form)
+        return document(in_shape(form, partial(call.kind.read(stored))), code, form)
     return document(msgspec.json.decode(call.kind.present(stored)), code, form)
+
+
+def in_shape(form: Form, obj: Json) -> Json:
+    """Return a table or metadata in the version of it that was asked for."""
+    return {**obj, "apiVersion": f"meta.k8s.io/{form.version}"} if form.version else obj
 
 
 def partial(obj: Json) -> Json:
     """Return an object's metadata alone."""
     return {"kind": "PartialObjectMetadata", "apiVersion": "meta.k8s.io/v1", "metadata": obj["metadata"]}
+
+
+SHORT_WORDS = frozenset("yYnN")
+"""What YAML of old takes for yes and no, and PyYAML does not."""
 
 
 class _Dumper(yaml.CSafeDumper):
@@ -134,7 +146,8 @@ class _Dumper(yaml.CSafeDumper):
 
     def text(self, value: str) -> yaml.ScalarNode:
         """Write a string."""
-        plain = self.resolve(yaml.ScalarNode, value, (True, False)) == "tag:yaml.org,2002:str"  # type: ignore[no-untyped-call]
+        tag = self.resolve(yaml.ScalarNode, value, (True, False))  # type: ignore[no-untyped-call]
+        plain = tag == "tag:yaml.org,2002:str" and value not in SHORT_WORDS
         style = "|" if "\n" in value else None if plain else '"'
         return self.represent_scalar("tag:yaml.org,2002:str", value, style)
 

@@ -10,6 +10,7 @@ belong to a stored object. Entries nobody touched come out as they went in.
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Any, NamedTuple
 
 import msgspec
@@ -43,6 +44,9 @@ class Entry(NamedTuple):
         version = "" if operation == "Apply" else api_version
         return cls(manager or "unknown", operation, version, subresource, api_version)
 
+
+Elsewhere = Mapping[str, tuple[FieldSet, FieldSet]]
+"""By another version that managers have written in: the fields a write touches and removes as that version has them."""
 
 _Key = tuple[str, str, str, str]
 
@@ -82,25 +86,37 @@ class Managers:
         """Return what anybody owns."""
         return fieldset.union_of([state.fields for state in self.entries.values()])
 
-    def overlaps(self, touched: FieldSet, *, but: Entry) -> list[tuple[Entry, FieldSet]]:
+    def overlaps(
+        self, touched: FieldSet, *, but: Entry, elsewhere: Elsewhere | None = None
+    ) -> list[tuple[Entry, FieldSet]]:
         """Return the other managers that own some of the touched fields, and these."""
         found = []
         for key, state in sorted(self.entries.items()):
             if key != but[:4]:
-                common = fieldset.intersection(state.fields, touched)
+                there = (elsewhere or {}).get(state.api_version)
+                common = fieldset.intersection(state.fields, touched if there is None else there[0])
                 if common:
                     found.append((Entry(*key, state.api_version), common))
         return found
 
-    def yield_fields(self, touched: FieldSet, removed: FieldSet, *, but: Entry | None = None) -> None:
+    def yield_fields(
+        self,
+        touched: FieldSet,
+        removed: FieldSet,
+        *,
+        but: Entry | None = None,
+        elsewhere: Elsewhere | None = None,
+    ) -> None:
         """Take the touched fields from everybody else, and the removed ones from everybody."""
         if not touched and not removed:
             return
         for key, state in list(self.entries.items()):
             if but is not None and key == but[:4]:
                 continue
-            left = fieldset.difference(state.fields, touched) if touched else state.fields
-            left = fieldset.difference(left, removed) if removed else left
+            here = touched, removed
+            ours, gone = (elsewhere or {}).get(state.api_version, here)
+            left = fieldset.difference(state.fields, ours) if ours else state.fields
+            left = fieldset.difference(left, gone) if gone else left
             if left is not state.fields:
                 self._set(key, left, state.time, state.api_version)
 

@@ -22,6 +22,8 @@ from echelon.hub.policy_bindings import (
     PoliciesInForce,
 )
 from echelon.hub.policy_cel import Scope, compile_expression
+from echelon.hub.policy_match import kind_asked_for
+from echelon.hub.policy_request import show_as
 from echelon.hub.status import StatusError, qualified
 
 if TYPE_CHECKING:
@@ -81,8 +83,15 @@ class PolicyPlugin:
     async def validate(self, call: Call, new: Json | None, old: Json | None) -> None:
         """Refuse what a policy refuses."""
         kind = call.kind
-        run = _Run(call, new, old)
+        runs = {kind: _Run(call, new, old)}
         for bound in call.cluster.policies.candidates(kind.group, kind.plural, call.subresource):
+            shown = kind_asked_for(bound.policy.constraints, call)
+            if shown is None:
+                continue
+            if shown not in runs:
+                runs[shown] = _Run(call, new, old)
+                await show_as(runs[shown], shown)
+            run = runs[shown]
             if run.concerns(bound):
                 run.check(bound)
 
@@ -136,15 +145,18 @@ class _Run(Judged):
             who += f" with binding '{bound.binding}'"
         if "Warn" in bound.actions:
             self.call.warnings.append(f"Validation failed for {who}: {message}")
-        if "Deny" not in bound.actions:
-            return
+        if "Deny" in bound.actions:
+            self._deny(who, message, reason)
+
+    def _deny(self, who: str, message: str, reason: str) -> None:
         kind = self.call.kind
         text = f"{who} denied request: {message}"
-        details: Json = {"name": self.call.name}
+        name = self.call.name or "Unknown"
+        details: Json = {"name": name}
         if kind.group:
             details["group"] = kind.group
         details["kind"] = kind.plural
         details["causes"] = [{"message": text}]
         what = qualified(kind.group, kind.plural)
-        full = f'{what} "{self.call.name}" is forbidden: {text}'
+        full = f'{what} "{name}" is forbidden: {text}'
         raise StatusError(CODES.get(reason, 422), reason, full, details)

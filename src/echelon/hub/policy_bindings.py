@@ -12,6 +12,7 @@ import msgspec
 
 from echelon.hub.cel_compile import CelCompileError, Program
 from echelon.hub.cel_values import CelError
+from echelon.hub.kinds import Kind
 from echelon.hub.label_selector import matches as selector_matches
 from echelon.hub.policy_cel import Scope, compile_expression, compile_variable
 from echelon.hub.policy_match import constraints_match, could_match, selectors_match
@@ -28,7 +29,11 @@ VALIDATING, MUTATING = f"{GROUP}/validatingadmissionpolicies", f"{GROUP}/mutatin
 VALIDATING_BINDINGS = f"{GROUP}/validatingadmissionpolicybindings"
 MUTATING_BINDINGS = f"{GROUP}/mutatingadmissionpolicybindings"
 RESOURCES = frozenset({VALIDATING, VALIDATING_BINDINGS, MUTATING, MUTATING_BINDINGS})
-EXEMPT = RESOURCES | {f"{GROUP}/validatingwebhookconfigurations", f"{GROUP}/mutatingwebhookconfigurations"}
+VALIDATING_HOOKS, MUTATING_HOOKS = (
+    f"{GROUP}/validatingwebhookconfigurations",
+    f"{GROUP}/mutatingwebhookconfigurations",
+)
+EXEMPT = RESOURCES | {VALIDATING_HOOKS, MUTATING_HOOKS}
 """What policies never look at: one that refuses its own repair could not be removed."""
 
 
@@ -143,13 +148,21 @@ class Judged(AdmissionRequest):
     """One write as it is shown to policies."""
 
     def concerns(self, bound: Bound[Any]) -> bool:
-        """Say whether a bound policy is about this write."""
-        labels = self.namespace_labels()
-        objects = (self.new, self.old)
-        return all(
-            constraints_match(constraints, self.asked) and selectors_match(constraints, objects, labels)
-            for constraints in (bound.policy.constraints, bound.matches)
+        """Say whether a bound policy is about this write; one whose parameters have no kind concerns all it names."""
+        policy = bound.policy
+        if not self._matches(policy.constraints):
+            return False
+        has_no_kind = policy.param_kind is not None and self._param_kind(policy.param_kind) is None
+        return has_no_kind or self._matches(bound.matches)
+
+    def _matches(self, constraints: Json) -> bool:
+        return constraints_match(constraints, self.asked) and selectors_match(
+            constraints, (self.new, self.old), self.namespace_labels()
         )
+
+    def _param_kind(self, wanted: Json) -> Kind | None:
+        group, _, version = wanted.get("apiVersion", "").rpartition("/")
+        return self.call.cluster.catalog.of_kind(group, version, wanted.get("kind", ""))
 
     def meets_conditions(self, policy: Policy[Any], values: tuple[Any, ...]) -> bool:
         """Say whether all match conditions hold; raise Misconfigured for one that cannot be worked out."""
@@ -169,11 +182,10 @@ class Judged(AdmissionRequest):
         ref, wanted = bound.param_ref, bound.policy.param_kind
         if wanted is None:
             return [None]
-        version_of = wanted.get("apiVersion", "")
-        group, _, version = version_of.rpartition("/")
-        kind = self.call.cluster.catalog.of_kind(group, version, wanted.get("kind", ""))
+        kind = self._param_kind(wanted)
         if kind is None:
-            shown = version_of if group else f"/{version_of}"
+            version_of = wanted.get("apiVersion", "")
+            shown = version_of if "/" in version_of else f"/{version_of}"
             what = f"failed to find resource referenced by paramKind: '{shown}, Kind={wanted.get('kind')}'"
             raise Misconfigured(f"failed to configure policy: {what}")
         if ref is None:

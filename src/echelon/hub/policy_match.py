@@ -7,6 +7,8 @@ from __future__ import annotations
 
 from typing import Any, NamedTuple
 
+from echelon.hub.call import Call
+from echelon.hub.kinds import Kind
 from echelon.hub.label_selector import matches as selector_matches
 
 Json = dict[str, Any]
@@ -72,6 +74,23 @@ def constraints_match(constraints: Json, asked: Attributes) -> bool:
         return False
     excluded = constraints.get("excludeResourceRules") or ()
     return not any(rule_matches(rule, asked, exact=exact) for rule in excluded)
+
+
+def kind_asked_for(constraints: Json, call: Call) -> Kind | None:
+    """Return the version a write is to be shown in: its own, or an equal one that the rules name; None for none."""
+    kind = call.kind
+    rules = constraints.get("resourceRules") or ()
+    group, plural = kind.group, kind.plural
+    about = [
+        rule for rule in rules if could_match({"resourceRules": [rule]}, group, plural, call.subresource)
+    ]
+    named = [version for rule in about for version in rule.get("apiVersions") or ()]
+    if not rules or kind.version in named or ALL in named:
+        return kind
+    if constraints.get("matchPolicy") == "Exact":
+        return None
+    found = (call.cluster.catalog.find(group, version, plural) for version in named)
+    return next((one for one in found if one is not None), None)
 
 
 def selectors_match(

@@ -5,6 +5,7 @@ What it must never do: judge what the policy wants; only whether it could be car
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
 from typing import Any
 
@@ -15,7 +16,14 @@ from echelon.hub.cel_parse import parse
 from echelon.hub.gotext import quote
 from echelon.hub.metadata import name_problem, qualified_problems
 from echelon.hub.policy_authorizer import PolicyCompiler
-from echelon.hub.policy_bindings import MUTATING, MUTATING_BINDINGS, VALIDATING, VALIDATING_BINDINGS
+from echelon.hub.policy_bindings import (
+    MUTATING,
+    MUTATING_BINDINGS,
+    MUTATING_HOOKS,
+    VALIDATING,
+    VALIDATING_BINDINGS,
+    VALIDATING_HOOKS,
+)
 from echelon.hub.policy_cel import Scope, compile_expression, compile_variable
 from echelon.hub.policy_objects import OBJECT, PATCHES, MutationCompiler
 
@@ -23,6 +31,8 @@ Json = dict[str, Any]
 
 APPLY, PATCH = "ApplyConfiguration", "JSONPatch"
 OPERATIONS = ("*", "CONNECT", "CREATE", "DELETE", "UPDATE")
+REASONS = ["Unauthorized", "Forbidden", "Invalid", "RequestEntityTooLarge"]
+IDENTIFIER = re.compile(r"[_a-zA-Z][_a-zA-Z0-9]*\Z")
 ANYTHING = parse("dyn(null)")
 """Stands for a variable that is wrong already: what uses it is not to blame."""
 BODIES = {APPLY: "applyConfiguration", PATCH: "jsonPatch"}
@@ -36,14 +46,28 @@ def _validating(_call: Call, policy: Json) -> list[Json]:
     if not spec.get("validations") and not spec.get("auditAnnotations"):
         for field in ("spec.validations", "spec.auditAnnotations"):
             found.required(field, "validations or auditAnnotations must contain at least one item")
+    _param_kind(found, spec.get("paramKind"))
     _conditions(found, spec)
     scope = _scope(found, spec)
+    for index, one in enumerate(spec.get("auditAnnotations") or ()):
+        _audit(found, policy, index, one, scope)
     for index, one in enumerate(spec.get("validations") or ()):
         field = f"spec.validations[{index}]"
+        reason = one.get("reason")
+        if reason and reason not in REASONS:
+            found.unsupported(f"{field}.reason", reason, REASONS[1:])
         _expression(found, f"{field}.expression", one.get("expression", ""), scope, "bool")
         if one.get("messageExpression"):
             _expression(found, f"{field}.messageExpression", one["messageExpression"], scope, "string")
     return found.causes
+
+
+def _audit(found: Found, policy: Json, index: int, one: Json, scope: Scope) -> None:
+    field = f"spec.auditAnnotations[{index}]"
+    key = f"{policy['metadata'].get('name', '')}/{one.get('key', '')}"
+    for problem in qualified_problems(key):
+        found.invalid(f"{field}.key", key, problem)
+    _expression(found, f"{field}.valueExpression", one.get("valueExpression", ""), scope, "string null_type")
 
 
 def _mutating(_call: Call, policy: Json) -> list[Json]:
@@ -138,11 +162,11 @@ def _param_kind(found: Found, kind: Json | None) -> None:
         found.required("spec.paramKind.kind")
 
 
-def _conditions(found: Found, spec: Json) -> None:
+def _conditions(found: Found, spec: Json, path: str = "spec") -> None:
     scope = Scope(None, bool(spec.get("paramKind")))
     names: set[str] = set()
     for index, one in enumerate(spec.get("matchConditions") or ()):
-        field, name = f"spec.matchConditions[{index}]", one.get("name", "")
+        field, name = f"{path}.matchConditions[{index}]", one.get("name", "")
         if one.get("expression", "").strip():
             _expression(found, f"{field}.expression", one["expression"], scope, "bool")
         else:
@@ -163,6 +187,10 @@ def _scope(found: Found, spec: Json) -> Scope:
     scope = Scope(variables, bool(spec.get("paramKind")))
     for index, one in enumerate(spec.get("variables") or ()):
         source = one.get("expression", "")
+        if not IDENTIFIER.match(one.get("name", "")):
+            found.invalid(
+                f"spec.variables[{index}].name", one.get("name", ""), "must be a valid CEL identifier"
+            )
         is_right = _expression(found, f"spec.variables[{index}].expression", source, scope, "")
         variables[one.get("name", "")] = compile_variable(source, scope) if is_right else ANYTHING
     return scope
@@ -206,14 +234,24 @@ def _expression(
         why = f"compilation failed: {error}"
     else:
         made = str(program.type)
-        if not wanted or made == wanted or (made == "dyn" and compiler is PolicyCompiler):
+        if not wanted or made in wanted.split():
             return True
-        why = f"must evaluate to {wanted} but got {'null_type' if made == 'null' else made}"
+        shown = f"one of [{wanted}]" if " " in wanted else wanted
+        why = f"must evaluate to {shown} but got {'null_type' if made == 'null' else made}"
     found.add("FieldValueInvalid", field, f"Invalid value: {quote(source)}: {why}")
     return False
 
 
+def _hooks(_call: Call, configuration: Json) -> list[Json]:
+    found = Found()
+    for index, hook in enumerate(configuration.get("webhooks") or ()):
+        _conditions(found, hook, f"webhooks[{index}]")
+    return found.causes
+
+
 PROBLEMS = {
+    VALIDATING_HOOKS: _hooks,
+    MUTATING_HOOKS: _hooks,
     VALIDATING: _validating,
     MUTATING: _mutating,
     VALIDATING_BINDINGS: _binding,

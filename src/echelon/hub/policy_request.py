@@ -8,8 +8,10 @@ import msgspec
 
 from echelon.hub.access_rules import Attributes as Access
 from echelon.hub.call import Call
+from echelon.hub.kinds import Kind
 from echelon.hub.policy_authorizer import Asker
 from echelon.hub.policy_match import Attributes
+from echelon.hub.seen import in_version
 
 Json = dict[str, Any]
 
@@ -19,8 +21,9 @@ class AdmissionRequest:
 
     def __init__(self, call: Call, new: Json | None, old: Json | None) -> None:
         self.call = call
-        self.new = new
-        self.old = old
+        show = call.view.show if call.view is not None else None
+        self.new = _unwritten(show(new) if show is not None and new is not None else new)
+        self.old = show(old) if show is not None and old is not None else old
         kind = call.kind
         name = call.name
         if old is None and new is not None:  # a name that is still to be made up is not there
@@ -40,6 +43,15 @@ class AdmissionRequest:
         self.request = self._request()
         wanted = Access(call.verb, kind.group, kind.plural, call.subresource, call.namespace, call.name)
         self.authorizer = Asker(call.cluster.access, call.request.user, wanted)
+
+    def show_as(self, kind: Kind, new: Json | None, old: Json | None) -> None:
+        """Show the objects in another version than the one that is written."""
+        self.new, self.old = new, old
+        self.request = {
+            **self.request,
+            "kind": {"group": kind.group, "version": kind.version, "kind": kind.kind},
+            "resource": {"group": kind.group, "version": kind.version, "resource": kind.plural},
+        }
 
     def values(self, param: Json | None) -> tuple[Any, ...]:
         """Return what expressions see, in the order of their names."""
@@ -63,6 +75,9 @@ class AdmissionRequest:
     def _request(self) -> Json:
         call = self.call
         kind = {"group": call.kind.group, "version": call.kind.version, "kind": call.kind.kind}
+        sub = call.kind.subresources.get(call.subresource)
+        if sub is not None and sub.version:
+            kind = {"group": sub.group, "version": sub.version, "kind": sub.kind}
         resource = {"group": call.kind.group, "version": call.kind.version, "resource": call.kind.plural}
         user = call.request.user
         options = {"kind": f"{self.operation.capitalize()}Options", "apiVersion": "meta.k8s.io/v1"}
@@ -86,9 +101,33 @@ class AdmissionRequest:
                 }
             ),
             "dryRun": call.dry_run(),
-            "options": _without_empty({**options, "fieldManager": call.option("fieldManager")}),
+            "options": _without_empty(
+                {
+                    **options,
+                    "dryRun": call.request.query.get("dryRun") or "",
+                    "fieldManager": call.option("fieldManager"),
+                    "fieldValidation": call.option("fieldValidation"),
+                }
+            ),
         }
         return {"uid": "", **_without_empty(request)}
+
+
+async def show_as(asked: AdmissionRequest, kind: Kind) -> None:
+    """Show a write in another version of its resource, converted as any reader would see it."""
+    call, new, old = asked.call, asked.new, asked.old
+    asked.show_as(
+        kind,
+        await in_version(call, new, kind) if new is not None else None,
+        await in_version(call, old, kind) if old is not None else None,
+    )
+
+
+def _unwritten(new: Json | None) -> Json | None:
+    """Return an object without the place that is kept for its revision."""
+    if new is None or (new.get("metadata") or {}).get("resourceVersion") != "":
+        return new
+    return {**new, "metadata": {key: one for key, one in new["metadata"].items() if key != "resourceVersion"}}
 
 
 def _without_empty(fields: Json) -> Json:

@@ -87,7 +87,10 @@ class Quotas:
             old = kind.read(entry.body)
             hard = (old.get("spec") or {}).get("hard") or {}
             used = usage(held, namespace, hard, old["spec"])
-            status = {"hard": dict(hard), "used": {name: shown(used.get(name, Fraction(0))) for name in hard}}
+            status = {
+                "hard": dict(hard),
+                "used": {name: shown(used.get(name, Fraction(0)), hard[name]) for name in hard},
+            }
             if old.get("status") != status:
                 replace(call_for(self._hub, held, kind, key), old, {**old, "status": status}, entry)
 
@@ -133,8 +136,8 @@ def _fit(call: Call, quota: Json, new: Json, old: Json | None) -> None:
         asked, have, most = (
             ",".join(f"{each}={value(each)}" for each in over)
             for value in (
-                lambda each: shown(grown[each]),
-                lambda each: shown(used.get(each, Fraction(0))),
+                lambda each: shown(grown[each], hard[each]),
+                lambda each: shown(used.get(each, Fraction(0)), hard[each]),
                 lambda each: hard[each],
             )
         )

@@ -50,6 +50,7 @@ async def serve_apply(call: Call, applied: Any) -> Response:
             call.kind.api_version,
             call.subresource,
             reset_of(call),
+            call.elsewhere,
         )
 
     if entry is None:

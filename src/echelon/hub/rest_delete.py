@@ -7,6 +7,7 @@ collector's.
 
 from __future__ import annotations
 
+from dataclasses import replace
 from datetime import timedelta
 from typing import Any
 
@@ -17,8 +18,9 @@ from echelon.hub.entries import entry_of
 from echelon.hub.list_options import page_limit
 from echelon.hub.negotiate import document, form_of, render_object
 from echelon.hub.options import POLICIES, read_delete_options
-from echelon.hub.rest_read import pieces, select, selection
+from echelon.hub.rest_read import render_list, select, selection
 from echelon.hub.rest_write import held_by_spec, write
+from echelon.hub.seen import raw, seen, seen_all
 from echelon.hub.status import conflict, forbidden, not_found
 from echelon.hub.store import Entry
 from echelon.hub.world import rfc3339
@@ -63,7 +65,7 @@ async def delete(call: Call) -> Response:
     entry = call.table.head(call.key)
     if entry is None:
         raise not_found(call.kind.group, call.kind.plural, call.name)
-    old = call.kind.read(entry.body)
+    old = call.kind.read((await seen(call, entry)).body)
     if call.kind.resource == NAMESPACES and call.name in KEPT_NAMESPACES:
         raise forbidden("", "namespaces", call.name, "this namespace may not be deleted")
     preconditions(call, old["metadata"], options.get("preconditions") or {})
@@ -74,11 +76,13 @@ async def delete(call: Call) -> Response:
             raise not_found(call.kind.group, call.kind.plural, call.name)
         old = call.kind.read(entry.body)
         preconditions(call, old["metadata"], options.get("preconditions") or {})
+    target = raw(call)
+    old = target.kind.read(entry.body)
     if options.get("dryRun"):
         return _answer(call, old, entry, gone=True)
-    after, gone = remove(call, entry, old, options)
+    after, gone = remove(target, entry, old, options)
     await call.hub.store.durable(after.rev)
-    return _answer(call, old, after, gone=gone)
+    return _answer(call, old, await seen(call, after) if not gone else after, gone=gone)
 
 
 def _answer(call: Call, old: Json, after: Entry, *, gone: bool) -> Response:
@@ -209,26 +213,37 @@ def _grace(call: Call, old: Json, options: Json) -> int:
 async def delete_collection(call: Call) -> Response:
     """DELETE every object that a list would return."""
     options = read_delete_options(call)
-    form_of(call)
+    form = form_of(call)
     scope, match = selection(call)
-    entries = select(call.table, scope, match)
     limit = page_limit(call)
+    late = match if call.kind.conversion is not None else None  # what the version shows is selected
+    entries = await seen_all(call, select(call.table, scope, match if late is None else None))
+    entries = entries if late is None else [entry for entry in entries if late(entry)]
     entries = entries[:limit] if limit else entries
     last = 0
     for entry in entries:
-        call.namespace, _, call.name = entry.key.rpartition("/")
-        now = call.table.head(entry.key)
-        if now is None:
-            continue
-        old = call.kind.read(now.body)
-        if not call.hub.admission.quiet(call):
-            await call.hub.admission.validate(call, None, old)
-            if call.table.head(entry.key) is not now:
-                continue
-        if not options.get("dryRun"):
-            last = max(last, remove(call, now, old, options)[0].rev)
+        last = max(last, await _remove_one(call, entry, options))
     await call.hub.store.durable(last)
     meta = {"resourceVersion": str(call.hub.store.committed)}
     if call.kind.custom:
         meta["continue"] = ""
-    return Response(200, pieces(call, entries, meta))
+    return render_list(call, form, entries, meta)
+
+
+async def _remove_one(call: Call, shown: Entry, options: Json) -> int:
+    """Delete a member of a collection unless somebody else just did; return the revision of its end."""
+    namespace, _, name = shown.key.rpartition("/")
+    one = replace(call, namespace=namespace, name=name)
+    now = call.table.head(shown.key)
+    if now is None:
+        return 0
+    old = call.kind.read(shown.body)
+    preconditions(one, old["metadata"], options.get("preconditions") or {})
+    if not call.hub.admission.quiet(call):
+        await call.hub.admission.validate(replace(call, namespace=namespace), None, old)
+        if call.table.head(shown.key) is not now:
+            return 0
+    if options.get("dryRun"):
+        return 0
+    target = raw(one)
+    return remove(target, now, target.kind.read(now.body), options)[0].rev

@@ -36,9 +36,22 @@ def _pod(call: Call) -> tuple[Any, Json]:
     return entry, call.kind.read(entry.body)
 
 
+async def _admit(call: Call, body: Json, kind: str) -> None:
+    """Show a binding or an eviction to admission: they are created below a pod, and never stored."""
+    if call.hub.admission.quiet(call):
+        return
+    sub = call.kind.subresources[call.subresource]
+    group = f"{sub.group}/{sub.version}" if sub.group else sub.version
+    meta = {**(body.get("metadata") or {}), "name": call.name, "namespace": call.namespace}
+    shown = {**body, "apiVersion": group, "kind": kind, "metadata": meta}
+    await call.hub.admission.mutate(call, shown, None)
+    await call.hub.admission.validate(call, shown, None)
+
+
 async def bind(call: Call) -> Response:
     """Assign a pod to a node."""
     body = decode_object(call)
+    await _admit(call, body, "Binding")
     target = body.get("target")
     node = target.get("name") if isinstance(target, dict) else None
     if not node:
@@ -86,6 +99,7 @@ async def evict(call: Call) -> Response:
             "json: cannot unmarshal into Go struct field Eviction.deleteOptions of type v1.DeleteOptions"
         )
     check_types(options)
+    await _admit(call, body, "Eviction")
     entry, pod = _pod(call)
     preconditions(call, pod["metadata"], options.get("preconditions") or {})
     phase = (pod.get("status") or {}).get("phase")

@@ -21,7 +21,8 @@ from echelon.hub.list_options import (
     timeout,
     write_token,
 )
-from echelon.hub.negotiate import Form, document, form_of, list_kind, partial, render_object
+from echelon.hub.negotiate import Form, document, form_of, in_shape, list_kind, partial, render_object
+from echelon.hub.seen import seen, seen_all
 from echelon.hub.selectors import LabelMatch, Match, parse_fields, parse_labels
 from echelon.hub.status import bad_request, expired, not_found
 from echelon.hub.store import Entry, Table
@@ -42,7 +43,7 @@ async def get(call: Call) -> Response:
         revision(call, asked, f"resourceVersion: Invalid value: {quote(asked)}: ")
     if entry is None:
         raise not_found(call.kind.group, call.kind.plural, call.name)
-    return render_object(call, entry.body, 200)
+    return render_object(call, (await seen(call, entry)).body, 200)
 
 
 def selection(call: Call) -> tuple[str, Match | None]:
@@ -140,7 +141,10 @@ async def list_objects(call: Call) -> Response:
     rev, after, then = snapshot(call)
     limit = page_limit(call)
     timeout(call)
-    entries = select(call.table, scope, match, after, then)
+    late = match if call.kind.conversion is not None else None  # what the version shows is selected
+    entries = select(call.table, scope, match if late is None else None, after, then)
+    if late is not None:
+        entries = [entry for entry in await seen_all(call, entries) if late(entry)]
     meta: Json = (
         {"continue": "", "resourceVersion": str(rev)} if call.kind.custom else {"resourceVersion": str(rev)}
     )
@@ -149,6 +153,11 @@ async def list_objects(call: Call) -> Response:
         if match is None:
             meta["remainingItemCount"] = len(entries) - limit
         entries = entries[:limit]
+    return render_list(call, form, await seen_all(call, entries), meta)
+
+
+def render_list(call: Call, form: Form, entries: list[Entry], meta: Json) -> Response:
+    """Answer with entries, as the call's version shows them, in the form that was asked for."""
     if form.plain:
         return Response(200, pieces(call, entries, meta))
     return _shaped_list(call, form, entries, meta)
@@ -199,7 +208,7 @@ def _shaped_list(call: Call, form: Form, entries: list[Entry], meta: Json) -> Re
 
         if not meta.get("continue"):
             meta.pop("continue", None)
-        return document(table_of(call, objects, meta), 200, form)
+        return document(in_shape(form, table_of(call, objects, meta)), 200, form)
     api_version, kind = list_kind(call.kind, form)
-    items = [partial(obj) for obj in objects] if form.shape else objects
+    items: Any = [partial(obj) for obj in objects] or None if form.shape else objects
     return document({"kind": kind, "apiVersion": api_version, "metadata": meta, "items": items}, 200, form)

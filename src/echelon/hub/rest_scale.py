@@ -6,15 +6,18 @@ from collections.abc import Callable
 from typing import Any
 
 from echelon.hub import builtins, builtins_decode, metadata
+from echelon.hub.apply import ApplyConflict, apply, wrong_type
 from echelon.hub.body import decode_json, decode_object, decode_yaml, expect_kind_as, media_type
-from echelon.hub.call import Call, Response
+from echelon.hub.call import Call, Response, View
 from echelon.hub.gotext import quote
 from echelon.hub.kinds import encode
 from echelon.hub.metadata import OTHER_NAMESPACE
 from echelon.hub.negotiate import document, form_of
 from echelon.hub.patch import json_patch, merge_patch
 from echelon.hub.rest_write import change_entry, expect_name, expect_revision, expect_uid
+from echelon.hub.seen import seen
 from echelon.hub.status import StatusError, bad_request, conflict, internal, invalid, not_found
+from echelon.hub.world import rfc3339
 
 Json = dict[str, Any]
 
@@ -82,7 +85,8 @@ async def get_scale(call: Call) -> Response:
     entry = call.table.live.get(call.key)
     if entry is None:
         raise not_found(call.kind.group, call.kind.plural, call.name)
-    return document(scale_of(call, call.kind.read(entry.body)), 200, form_of(call))
+    obj = call.kind.read((await seen(call, entry)).body)
+    return document(scale_of(call, obj), 200, form_of(call))
 
 
 async def put_scale(call: Call) -> Response:
@@ -108,9 +112,48 @@ async def patch_scale(call: Call) -> Response:
         document_ = decode_json(call.request.body)
         return await _write(call, lambda old: _checked(merge_patch(old, document_)))
     if media == "application/apply-patch+yaml":
-        document_ = decode_yaml(call.request.body, "error encoding patch")
-        return await _write(call, lambda old: _checked(merge_patch(old, document_)))
+        return await _apply(call, decode_yaml(call.request.body, "error encoding patch"))
     raise StatusError(415, "UnsupportedMediaType", "415: Unsupported Media Type", {})
+
+
+def _view(call: Call) -> View:
+    """Return how admission sees the write of a Scale."""
+    return View(
+        lambda obj: scale_of(call, obj, strict=False),
+        lambda obj, scale: _with_replicas(call, obj, _checked(scale)),
+    )
+
+
+async def _apply(call: Call, applied: Any) -> Response:
+    """Answer an apply: of the Scale's one field, owned as a field of the object."""
+    if not isinstance(applied, dict) or (applied.get("apiVersion"), applied.get("kind")) != (
+        VERSION,
+        "Scale",
+    ):
+        raise wrong_type(applied if isinstance(applied, dict) else {})
+    form = form_of(call)
+    manager, force, kind = call.option("fieldManager"), call.flag("force"), call.kind
+    call.view = _view(call)
+
+    def change(old: Json) -> Json:
+        wanted = _with_replicas(call, old, _checked(applied))
+        path = _paths(call)["specReplicasPath"].strip(".").split(".")
+        head = {"apiVersion": kind.api_version, "kind": kind.kind, "metadata": {"name": call.name}}
+        part = _set(head, path, _at(wanted, ".".join(path)))
+        now = rfc3339(call.hub.world.now())
+        try:
+            return apply(old, part, manager, force, kind.schema, now, kind.api_version, "scale", {})
+        except ApplyConflict as conflict:
+            raise _as_scale(conflict) from None
+
+    after = await change_entry(call, change, "Apply")
+    return document(scale_of(call, call.kind.read(after)), 200, form)
+
+
+def _as_scale(found: ApplyConflict) -> ApplyConflict:
+    """Word conflicts in the fields of a Scale."""
+    owners = [owner._replace(version=VERSION) if owner.version else owner for owner, _ in found.conflicts]
+    return ApplyConflict([(owner, {"f:spec": {"f:replicas": {}}}) for owner in owners])
 
 
 def _problem(scale: Json) -> str:
@@ -136,6 +179,7 @@ def _checked(patched: Any) -> Json:
 
 async def _write(call: Call, change: Callable[[Json], Json]) -> Response:
     form = form_of(call)
+    call.view = _view(call)
     after = await change_entry(
         call, lambda old: _with_replicas(call, old, change(scale_of(call, old, strict=False)))
     )

@@ -19,9 +19,11 @@ from echelon.hub.kinds import Kind, encode
 from echelon.hub.list_options import check, revision, timeout
 from echelon.hub.negotiate import Form, form_of, partial
 from echelon.hub.rest_read import CHUNK, select, selection
+from echelon.hub.seen import seen_all, seen_event
+from echelon.hub.selectors import Match
 from echelon.hub.status import bad_request, expired
 from echelon.hub.store import Event
-from echelon.hub.watch import Watcher
+from echelon.hub.watch import Watcher, seen_as
 
 Json = dict[str, Any]
 
@@ -43,12 +45,15 @@ async def watch(call: Call) -> Response:
     if since is not None and since < store.compacted:
         error = expired(f"too old resource version: {since} ({store.compacted})")
         return Response(200, [_frame("ERROR", encode(error.body()))])
-    watcher = Watcher(table, scope, match)
+    # What the version shows decides what is selected; a webhook that converts is asked by the stream.
+    late = match if call.kind.conversion is not None else None
+    watcher = Watcher(table, scope, match if late is None else None)
     first: list[bytes] = []
     if initial:
+        entries = await seen_all(call, select(table, scope, watcher.match))
         first = [
             _shaped("ADDED", call.kind.present(entry.body), call, form, headed=not number)
-            for number, entry in enumerate(select(table, scope, match))
+            for number, entry in enumerate(entries if late is None else filter(late, entries))
         ]
         if call.flag("sendInitialEvents") and bookmarks:
             first.append(_bookmark(call, form, store.committed, {INITIAL_END: "true"}))
@@ -57,7 +62,7 @@ async def watch(call: Call) -> Response:
             if _in_scope(event, scope):
                 watcher.push(event)
     floor = since if since is not None and since > store.committed else 0
-    return Response(200, _stream(call, watcher, form, first, (timeout_s, bookmarks, floor)))
+    return Response(200, _stream(call, watcher, form, first, (timeout_s, bookmarks, floor, late)))
 
 
 def _start(call: Call) -> tuple[int | None, bool]:
@@ -93,9 +98,9 @@ def _in_scope(event: Event, scope: str) -> bool:
 
 
 async def _stream(
-    call: Call, watcher: Watcher, form: Form, first: list[bytes], how: tuple[float, bool, int]
+    call: Call, watcher: Watcher, form: Form, first: list[bytes], how: tuple[float, bool, int, Match | None]
 ) -> AsyncIterator[bytes]:
-    timeout_s, bookmarks, floor = how
+    timeout_s, bookmarks, floor, late = how
     loop = asyncio.get_running_loop()
     ends_at = loop.time() + timeout_s
     bookmark_at = loop.time() + (BOOKMARK_EVERY_S if bookmarks else timeout_s)
@@ -105,7 +110,10 @@ async def _stream(
         while True:
             now = loop.time()
             if await watcher.ready(min(ends_at, bookmark_at) - now):
-                for piece in _pieces(call, watcher, form, floor):
+                events = watcher.take()
+                if not call.kind.plain or call.kind.since > floor:
+                    events = await _seen(call, events, late)
+                for piece in _pieces(call, events, form, floor):
                     yield piece
             elif watcher.closed:
                 return
@@ -120,12 +128,21 @@ async def _stream(
         watcher.close()
 
 
-def _pieces(call: Call, watcher: Watcher, form: Form, floor: int) -> list[bytes]:
+async def _seen(call: Call, events: list[tuple[str, Event]], late: Match | None) -> list[tuple[str, Event]]:
+    """Return events as the call's version shows them, and selects by."""
+    shown = [(type_, await seen_event(call, event)) for type_, event in events]
+    if late is None:
+        return shown
+    judged = [(seen_as(event, late), event) for _, event in shown]
+    return [(type_, event) for type_, event in judged if type_]
+
+
+def _pieces(call: Call, events: list[tuple[str, Event]], form: Form, floor: int) -> list[bytes]:
     frames = [
         frame_of(kind, event, call.kind)
         if form.plain
         else _shaped(kind, body_of(kind, event, call.kind), call, form)
-        for kind, event in watcher.take()
+        for kind, event in events
         if event.rev > floor
     ]
     if len(frames) <= 1:
@@ -194,5 +211,5 @@ def _bookmark(call: Call, form: Form, rev: int, annotations: dict[str, str] | No
     elif form.shape:
         from echelon.hub.tables import table_of  # noqa: PLC0415 - most watches are not tables
 
-        obj = table_of(call, [], meta)
+        obj = {**table_of(call, [], {"resourceVersion": str(rev)}), "columnDefinitions": None}
     return _frame("BOOKMARK", encode(obj))

@@ -11,6 +11,8 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
+import msgspec
+
 from echelon.hub import conform, escalation, generation, kind_rules, managed, metadata, policy_problems
 from echelon.hub.apply import unchanged
 from echelon.hub.body import decode_object, expect_kind
@@ -20,6 +22,7 @@ from echelon.hub.gotext import quote
 from echelon.hub.kinds import Kind
 from echelon.hub.metadata import OTHER_NAMESPACE
 from echelon.hub.negotiate import render_object
+from echelon.hub.seen import seen, stored
 from echelon.hub.status import (
     StatusError,
     already_exists,
@@ -74,25 +77,26 @@ async def create_object(call: Call, obj: Json, operation: str = "Update", dry_re
     if not quiet:
         await _admit_new(call, obj, generated=generated)
         conform.settle(call, obj)
-    _refuse(call, conform.problems(call, obj, None) + _expression_problems(call, obj))
     check = escalation.CHECKS.get(kind.resource)
     if check is not None:
         check(call, obj, None)
+    _refuse(call, conform.problems(call, obj, None) + _expression_problems(call, obj))
     if not quiet:
         await call.hub.admission.validate(call, obj, None)
-    table, key = call.table, call.key
-    taken = table.head(key)
+    target, made = await stored(call, obj)
+    taken = call.table.head(call.key)
     if taken is not None:
         say = generated_name_taken if generated else already_exists
         raise say(kind.group, kind.plural, call.name, ending=taken.ending)
     if dry:
-        obj["metadata"]["resourceVersion"] = dry_revision
+        made["metadata"]["resourceVersion"] = dry_revision
         if not dry_revision:
-            del obj["metadata"]["resourceVersion"]
-        return render_object(call, kind.write(obj), 201)
-    entry = write(call, obj, None)
-    await call.hub.store.durable(entry.rev)
-    return render_object(call, entry.body, 201)
+            del made["metadata"]["resourceVersion"]
+        entry = entry_of(call.key, 0, target.kind.write(made), made["metadata"])
+    else:
+        entry = write(target, made, None)
+        await call.hub.store.durable(entry.rev)
+    return render_object(call, (await seen(call, entry)).body, 201)
 
 
 HUBS_OWN = ("uid", "resourceVersion", "creationTimestamp")
@@ -179,14 +183,17 @@ async def change_object(call: Call, change: Change, operation: str = "Update") -
 
 
 async def change_entry(call: Call, change: Change, operation: str = "Update") -> bytes:
-    """Apply a change to the newest state of an object, write it and return it as it is stored."""
+    """Apply a change to the newest state of an object, write it and return it as this version presents it."""
     dry = call.dry_run()
     while True:
         entry = call.table.head(call.key)
         if entry is None:
             raise not_found(call.kind.group, call.kind.plural, call.name)
-        old = call.kind.read(entry.body)
-        new = change(old)
+        shown = await seen(call, entry)
+        old = call.kind.read(shown.body)
+        new = change(old if shown is entry else call.kind.read(shown.body))  # which completes it in place
+        if await managed.look_elsewhere(call, old, new) and operation == "Apply":
+            new = change(call.kind.read(shown.body))  # once more, knowing what it means to the others
         kind_rules.on_decoded(call, new)
         if operation != "Apply" and not new["metadata"].get("name"):
             raise nameless(call)
@@ -202,22 +209,37 @@ async def change_entry(call: Call, change: Change, operation: str = "Update") ->
             await call.hub.admission.mutate(call, new, old)
         conform.settle(call, new)
         new = prepare_update(call, old, new)
-        if unchanged(old, new):
+        if shown is entry and unchanged(old, new):
             await call.hub.store.durable(entry.rev)  # nothing to write, but what is shown must be durable
             return entry.body
-        _refuse(call, conform.problems(call, new, old) + _expression_problems(call, new))
         check = escalation.CHECKS.get(call.kind.resource)
         if check is not None:
             check(call, new, old)
+        _refuse(call, conform.problems(call, new, old) + _expression_problems(call, new))
         if not quiet:
             await call.hub.admission.validate(call, new, old)
-            if call.table.head(call.key) is not entry:
-                continue
+        target, made = await stored(call, new)
+        if call.table.head(call.key) is not entry:
+            continue
         if dry:
-            return call.kind.write(new)
-        written = write(call, new, entry)
+            written = entry_of(call.key, 0, target.kind.write(made), made["metadata"])
+        elif shown is not entry and _is_stored(target, entry, made):
+            written = entry
+        else:
+            written = write(target, made, entry)
         await call.hub.store.durable(written.rev)
-        return written.body
+        if target is not call and call.table.head(call.key) is None:  # gone: what was asked for is the answer
+            return call.kind.write(
+                {**new, "metadata": {**new["metadata"], "resourceVersion": str(entry.rev)}}
+            )
+        return (await seen(call, written)).body
+
+
+def _is_stored(target: Call, entry: Entry, made: Json) -> bool:
+    """Say whether an object that was converted to be shown is stored just so, in the version that is stored."""
+    return entry.body.startswith(target.kind.stored_prefix) and unchanged(
+        msgspec.json.decode(entry.body), made
+    )
 
 
 def expect_same(call: Call, new: Json, old: Json) -> None:

@@ -4,10 +4,14 @@ from __future__ import annotations
 
 from typing import Any
 
+import msgspec
+
 from echelon.hub import conform, managed
 from echelon.hub.access_rules import Attributes, Rule
 from echelon.hub.body import decode_object, expect_kind
 from echelon.hub.call import Call, Response, User
+from echelon.hub.gotext import quote
+from echelon.hub.kinds import encode
 from echelon.hub.negotiate import document
 from echelon.hub.rules_text import attributes_text
 from echelon.hub.status import bad_request, invalid
@@ -25,6 +29,8 @@ def _read(call: Call) -> Json:
     conform.shape(call, obj)
     if call.kind.namespaced:
         obj["metadata"]["namespace"] = call.namespace
+    else:
+        obj["metadata"].pop("namespace", None)
     return obj
 
 
@@ -65,7 +71,7 @@ async def subject_access(call: Call) -> Response:
     """Answer whether somebody may."""
     obj = _read(call)
     spec = obj.get("spec") or {}
-    causes = _spec_causes(spec)
+    causes = _spec_causes(spec) + _nameless_causes(call, obj)
     if not spec.get("user") and not spec.get("groups"):
         message = 'Invalid value: "": at least one of user or group must be specified'
         causes.append({"reason": "FieldValueInvalid", "message": message, "field": "spec.user"})
@@ -99,12 +105,38 @@ async def local_access(call: Call) -> Response:
     return _answer(call, obj, _decide(call, user, _attributes(call, spec)))
 
 
+def _nameless_causes(call: Call, obj: Json) -> list[Json]:
+    """Refuse metadata: a question about access has no name."""
+    if not obj["metadata"]:
+        return []
+    tracked = {**obj, "metadata": dict(obj["metadata"])}
+    managed.track(call, None, tracked)
+    for entry in tracked["metadata"].get("managedFields") or ():
+        entry["fieldsV1"] = msgspec.Raw(msgspec.json.encode(entry["fieldsV1"], order="sorted"))
+    shown = encode(tracked["metadata"]).decode()
+    message = f"Invalid value: {shown}: must be empty"
+    return [{"reason": "FieldValueInvalid", "message": message, "field": "metadata"}]
+
+
 def _spec_causes(spec: Json) -> list[Json]:
     resource, path = spec.get("resourceAttributes"), spec.get("nonResourceAttributes")
     if (resource is None) != (path is None):
-        return []
+        return _selector_causes(resource or {})
     seen = "null" if path is None else attributes_text(path)
     return [{"reason": "FieldValueInvalid", "message": f"Invalid value: {seen}: {ONE_OF}", "field": "spec"}]
+
+
+def _selector_causes(resource: Json) -> list[Json]:
+    """Refuse selectors that are said twice."""
+    causes = []
+    for name in ("fieldSelector", "labelSelector"):
+        given = resource.get(name) or {}
+        raw = given.get("rawSelector")
+        if raw and given.get("requirements"):
+            message = f"Invalid value: {quote(raw)}: may not specified at the same time as requirements"
+            field = f"spec.resourceAttributes.{name}.rawSelector"
+            causes.append({"reason": "FieldValueInvalid", "message": message, "field": field})
+    return causes
 
 
 def _attributes(call: Call, spec: Json) -> Attributes:

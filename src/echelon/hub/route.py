@@ -58,7 +58,7 @@ def route(method: str, path: str, query: dict[str, list[str]]) -> Target:
         raise bad_request("request path is too long")
     cluster, inner = split_cluster(path)
     parts = inner.strip("/").split("/")
-    verb = _VERBS.get(method, method.lower())
+    verb = _VERBS.get(method, "")
     if parts[0] == "api":
         group, rest = "", parts[1:]
     elif parts[0] == "apis" and len(parts) > 1:

@@ -243,9 +243,9 @@ FIELDS: dict[str, tuple[str, ...]] = {
     "/nodes": ("spec.unschedulable",),
     "/services": ("spec.clusterIP", "spec.type"),
     "/replicationcontrollers": ("status.replicas",),
-    "apps/replicasets": ("status.replicas",),
     "batch/jobs": ("status.successful",),
     "certificates.k8s.io/certificatesigningrequests": ("spec.signerName",),
+    "resource.k8s.io/resourceslices": ("spec.nodeName", "spec.driver"),
 }
 """Selectable fields of built-in resources, beside metadata.name and metadata.namespace."""
 
@@ -278,7 +278,8 @@ def parse_fields(text: str, kind: Kind) -> tuple[Match | None, str, str]:
     """Compile a field selector; also return the name and the namespace it pins, if any."""
     name = namespace = ""
     rest: list[tuple[str, bool, str]] = []
-    for field, equal, value in split_fields(text):
+    for given, equal, value in split_fields(text):
+        field = _as_stored(given, kind)
         if field == "metadata.name" and equal and not name:
             name = value
         elif field == "metadata.namespace" and equal and kind.namespaced and not namespace:
@@ -289,18 +290,28 @@ def parse_fields(text: str, kind: Kind) -> tuple[Match | None, str, str]:
     if not rest:
         return None, name, namespace
     paths = kind.selectable or FIELDS.get(kind.resource, ())
+    needed = {field for field, _, _ in rest}
 
     def matches(entry: Entry) -> bool:
         fields = entry.fields
-        if fields is None:
+        if fields is None or not needed <= fields.keys():
             fields = entry.fields = read_fields(entry, paths)
         return all((fields.get(field, "") == value) == equal for field, equal, value in rest)
 
     return matches, name, namespace
 
 
+def _as_stored(field: str, kind: Kind) -> str:
+    """Return the field that is stored: events of the newer group have newer names for the same."""
+    if kind.group != "events.k8s.io":
+        return field
+    if field.startswith("regarding."):
+        return "involvedObject." + field[len("regarding.") :]
+    return "reportingComponent" if field == "reportingController" else field
+
+
 def _check_field(field: str, kind: Kind) -> None:
-    if field == "metadata.name" or (field == "metadata.namespace" and kind.namespaced):
+    if field == "metadata.name" or (field == "metadata.namespace" and (kind.namespaced or not kind.custom)):
         return
     if field in kind.selectable or field in FIELDS.get(kind.resource, ()):
         return

@@ -38,6 +38,8 @@ def table_of(call: Call, objects: list[Json], meta: Json) -> Json:
     table: Json = {"kind": "Table", "apiVersion": "meta.k8s.io/v1", "metadata": meta}
     table["columnDefinitions"] = columns_of(call.kind)
     table["rows"] = [row_of(call.kind, obj, now, include) for obj in objects]
+    if not objects and not call.kind.custom and call.kind.resource not in _ROWS:
+        table["rows"] = None  # as Go prints a list that was never made
     return table
 
 

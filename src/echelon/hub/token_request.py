@@ -8,6 +8,7 @@ from typing import Any
 from echelon.hub import managed
 from echelon.hub.body import decode_object, expect_kind_as
 from echelon.hub.call import Call, Response
+from echelon.hub.gotext import quote
 from echelon.hub.negotiate import document
 from echelon.hub.status import StatusError, bad_request, conflict, invalid, not_found
 from echelon.hub.world import rfc3339
@@ -31,6 +32,11 @@ async def token_request(call: Call) -> Response:
     entry = call.table.head(call.key)
     if entry is None:
         raise not_found(call.kind.group, call.kind.plural, call.name)
+    named = (obj.get("metadata") or {}).get("name")
+    if named and named != call.name:
+        message = f"Invalid value: {quote(named)}: must match the service account name if specified"
+        cause = {"reason": "FieldValueInvalid", "message": message, "field": "metadata.name"}
+        raise invalid("authentication.k8s.io", "TokenRequest", call.name, [cause])
     seconds = spec.get("expirationSeconds", DEFAULT_S)
     _check(seconds, spec.get("audiences") or [])
     world, tokens = call.hub.world, call.hub.tokens
@@ -94,15 +100,16 @@ def _check(seconds: Any, audiences: Any) -> None:
 def _bound(call: Call, ref: Any) -> Json:
     plural = BINDABLE.get((ref.get("apiVersion", ""), ref.get("kind", ""))) if isinstance(ref, dict) else None
     if plural is None:
-        raise bad_request(
-            f"cannot bind token for serviceaccount {call.name!r}: only Pods and Secrets can be bound to"
-        )
+        given = ref if isinstance(ref, dict) else {}
+        version = str(given.get("apiVersion") or "")
+        what = f"{version if '/' in version else '/' + version}, Kind={given.get('kind') or ''}"
+        raise bad_request(f"cannot bind token to object of type {what}")
     name, uid = ref.get("name", ""), ref.get("uid", "")
     entry = call.hub.store.table(call.cluster.name, f"/{plural}").head(f"{call.namespace}/{name}")
     if entry is None:
         raise not_found("", plural, name)
     if uid and uid != entry.uid:
         why = f"the UID in the bound object reference ({uid}) does not match the UID in record. The object might have been deleted and then recreated"
-        error: StatusError = conflict("", plural, name, why)
+        error: StatusError = conflict("", ref["kind"], name, why)
         raise error
     return {plural[:-1]: {"name": name, "uid": entry.uid}}

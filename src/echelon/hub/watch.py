@@ -40,7 +40,7 @@ class Watcher:
         """Queue an event if it concerns this watcher; say whether the watcher must be woken."""
         kind = event.kind
         if self.match is not None:
-            kind = self.seen_as(event)
+            kind = seen_as(event, self.match)
             if not kind:
                 return False
         queue = self.queue
@@ -50,16 +50,6 @@ class Watcher:
             return True
         queue.append((kind, event))
         return len(queue) == 1
-
-    def seen_as(self, event: Event) -> str:
-        """Return the event's type through the selector: an object that stops matching is DELETED."""
-        match = self.match
-        assert match is not None
-        after = event.kind != "DELETED" and match(event.entry)
-        before = event.prev is not None and match(event.prev)
-        if after:
-            return "MODIFIED" if before else "ADDED"
-        return "DELETED" if before else ""
 
     def wake(self) -> None:
         """Let the stream take what is queued."""
@@ -98,3 +88,12 @@ class Watcher:
             timer.cancel()
             self._waiter = None
         return bool(self.queue)
+
+
+def seen_as(event: Event, match: Callable[[Entry], bool]) -> str:
+    """Return an event's type through a selector: an object that stops matching is DELETED."""
+    after = event.kind != "DELETED" and match(event.entry)
+    before = event.prev is not None and match(event.prev)
+    if after:
+        return "MODIFIED" if before else "ADDED"
+    return "DELETED" if before else ""

@@ -11,9 +11,7 @@ from __future__ import annotations
 import asyncio
 import base64
 import binascii
-import ssl
 from typing import TYPE_CHECKING, Any, NamedTuple
-from urllib.parse import urlsplit
 
 import msgspec
 
@@ -22,16 +20,17 @@ from echelon.hub.admission import Rounds
 from echelon.hub.call import Call
 from echelon.hub.cel_compile import CelCompileError
 from echelon.hub.cel_values import CelError
+from echelon.hub.hook_client import HookClient, HookError
+from echelon.hub.jsontext import json_problem
 from echelon.hub.kinds import encode
-from echelon.hub.patch import json_patch
+from echelon.hub.patch import PatchRejected, apply_operations
 from echelon.hub.policy_cel import Scope, compile_expression
-from echelon.hub.policy_match import constraints_match, could_match, selectors_match
-from echelon.hub.policy_request import AdmissionRequest
-from echelon.hub.status import StatusError, bad_request, internal
+from echelon.hub.policy_match import constraints_match, could_match, kind_asked_for, selectors_match
+from echelon.hub.policy_request import AdmissionRequest, show_as
+from echelon.hub.seen import in_version
+from echelon.hub.status import StatusError, forbidden, internal
 
 if TYPE_CHECKING:
-    import aiohttp
-
     from echelon.hub.cluster import Cluster
 
 Json = dict[str, Any]
@@ -42,15 +41,13 @@ VALIDATING = f"{GROUP}/validatingwebhookconfigurations"
 RESOURCES = frozenset({MUTATING, VALIDATING})
 
 DEFAULT_TIMEOUT_S = 10
-MAX_ANSWER = 16 * 1024 * 1024
-"""Bytes of an answer that are read: a patch of a large object, and no more."""
-
-HARMLESS = frozenset({"None", "NoneOnDryRun"})
 
 
 class Webhook(NamedTuple):
     """One webhook of one configuration."""
 
+    key: tuple[str, int]
+    """The configuration it stands in, and where in it."""
     name: str
     wire: Json
     constraints: Json
@@ -83,24 +80,23 @@ class ClusterWebhooks:
 
 def _read(cluster: Cluster, resource: str) -> list[Webhook]:
     hooks = []
-    for _, entry in sorted(cluster.hub.store.table(cluster.name, resource).live.items()):
-        for wire in msgspec.json.decode(entry.body).get("webhooks") or ():
+    for name, entry in sorted(cluster.hub.store.table(cluster.name, resource).live.items()):
+        for index, wire in enumerate(msgspec.json.decode(entry.body).get("webhooks") or ()):
             constraints = {
                 "resourceRules": wire.get("rules") or [],
                 "matchPolicy": wire.get("matchPolicy", "Equivalent"),
                 "namespaceSelector": wire.get("namespaceSelector"),
                 "objectSelector": wire.get("objectSelector"),
             }
-            hooks.append(Webhook(wire.get("name", ""), wire, constraints))
+            hooks.append(Webhook((name, index), wire.get("name", ""), wire, constraints))
     return hooks
 
 
 class WebhookPlugin:
     """Shows writes to the webhooks of their cluster."""
 
-    def __init__(self) -> None:
-        self._session: aiohttp.ClientSession | None = None
-        self._trust: dict[str, ssl.SSLContext] = {}
+    def __init__(self, client: HookClient) -> None:
+        self._client = client
 
     def interested(self, call: Call) -> bool:
         """Say whether a webhook could concern this resource."""
@@ -117,18 +113,15 @@ class WebhookPlugin:
         hooks = call.cluster.webhooks.candidates(
             MUTATING, call.kind.group, call.kind.plural, call.subresource
         )
-        for index, hook in enumerate(hooks):
-            if (rounds.again and index not in turns.due) or not self._wants(
-                hook, AdmissionRequest(call, new, old)
-            ):
-                continue
+        for hook in hooks:
             before = encode(new)
-            await self._mutate(call, hook, new, old)
+            if (rounds.again and hook.key not in turns.due) or not await self._mutate(call, hook, new, old):
+                continue
             if encode(new) != before:
                 turns.changed()
                 rounds.wanted = True
             if hook.wire.get("reinvocationPolicy") == "IfNeeded":
-                turns.called.add(index)
+                turns.called.add(hook.key)
         turns.left = encode(new)
 
     async def validate(self, call: Call, new: Json | None, old: Json | None) -> None:
@@ -145,129 +138,112 @@ class WebhookPlugin:
             if isinstance(answer, BaseException):
                 raise answer
 
-    async def close(self) -> None:
-        """Let go of connections."""
-        if self._session is not None:
-            await self._session.close()
-
-    async def _mutate(self, call: Call, hook: Webhook, new: Json, old: Json | None) -> None:
+    async def _mutate(self, call: Call, hook: Webhook, new: Json, old: Json | None) -> bool:
+        """Let one webhook change the object in place; say whether it was asked."""
         answer = await self._ask(call, hook, new, old)
-        patch = (answer or {}).get("patch")
-        if not patch:
-            return
+        if answer is None or answer.operations is None:
+            return answer is not None
         try:
-            operations = msgspec.json.decode(base64.b64decode(patch, validate=True))
-            patched = json_patch(new, operations)
-        except (binascii.Error, ValueError, msgspec.MsgspecError, StatusError) as error:
-            raise internal(
-                f'admission webhook "{hook.name}" returned a patch that does not apply: {error}'
-            ) from None
-        if not isinstance(patched, dict):
+            patched = apply_operations(answer.asked.new, answer.operations)
+        except PatchRejected as error:
+            raise internal(str(error)) from None
+        if not isinstance(patched, dict) or not isinstance(patched.get("metadata"), dict):
             raise internal(f'admission webhook "{hook.name}" returned a patch that leaves no object')
+        patched = await in_version(call, patched, call.kind)
+        if call.view is not None:
+            patched = call.view.put_back(new, patched)
         new.clear()
         new.update(patched)
-        conform.fit(call, new)
+        conform.shape_mutated(call, new)
+        return True
 
-    async def _ask(self, call: Call, hook: Webhook, new: Json | None, old: Json | None) -> Json | None:
+    async def _ask(self, call: Call, hook: Webhook, new: Json | None, old: Json | None) -> _Answer | None:
         """Call a webhook if it wants to see the write; return its answer, refuse what it refuses."""
+        wanted = kind_asked_for(hook.constraints, call)
+        if wanted is None:
+            return None
         asked = AdmissionRequest(call, new, old)
+        if wanted is not call.kind:
+            await show_as(asked, wanted)
         if not self._wants(hook, asked):
             return None
-        if call.dry_run() and hook.wire.get("sideEffects") not in HARMLESS:
-            raise bad_request(f'admission webhook "{hook.name}" does not support dry run')
         try:
             answer = await self._call(hook, asked)
-        except _CallError as error:
+            operations = _operations(answer)
+        except HookError as error:
             if not hook.fails_closed:
                 return None
             raise internal(f'failed calling webhook "{hook.name}": {error}') from None
         call.warnings += [text for text in answer.get("warnings") or () if isinstance(text, str)]
         if answer.get("allowed") is not True:
             raise _refusal(hook, answer)
-        return answer
+        return _Answer(asked, operations)
 
     def _wants(self, hook: Webhook, asked: AdmissionRequest) -> bool:
-        objects = (asked.new, asked.old)
         if not constraints_match(hook.constraints, asked.asked):
             return False
-        if not selectors_match(hook.constraints, objects, asked.namespace_labels()):
+        if not selectors_match(hook.constraints, (asked.new, asked.old), asked.namespace_labels()):
             return False
+        failed = ""
         for condition in hook.wire.get("matchConditions") or ():
+            source = condition.get("expression", "")
             try:
-                program = compile_expression(condition.get("expression", ""), Scope())
-                if program.run(*asked.values(None)) is not True:
+                if compile_expression(source, Scope()).run(*asked.values(None)) is not True:
                     return False
-            except (CelCompileError, CelError):
-                return hook.fails_closed
-        return True
+            except (CelCompileError, CelError) as error:
+                failed = failed or f"expression '{source}' resulted in error: {error}"
+        if failed and hook.fails_closed:
+            kind = asked.call.kind
+            raise forbidden(kind.group, kind.plural, asked.call.name, failed)
+        return not failed
 
     async def _call(self, hook: Webhook, asked: AdmissionRequest) -> Json:
-        import aiohttp  # noqa: PLC0415 - most hubs have no webhooks
-
-        url = _url(hook)
         uid = asked.call.hub.world.uuid()
         request = {**asked.request, "uid": uid, "object": asked.new, "oldObject": asked.old}
         review = {"kind": "AdmissionReview", "apiVersion": "admission.k8s.io/v1", "request": request}
-        timeout = aiohttp.ClientTimeout(total=hook.wire.get("timeoutSeconds") or DEFAULT_TIMEOUT_S)
-        if self._session is None:
-            self._session = aiohttp.ClientSession()
+        config = hook.wire.get("clientConfig") or {}
+        timeout_s = hook.wire.get("timeoutSeconds") or DEFAULT_TIMEOUT_S
         try:
-            async with self._session.post(
-                url,
-                data=encode(review),
-                headers={"Content-Type": "application/json", "Accept": "application/json"},
-                ssl=self._context(hook),
-                timeout=timeout,
-                allow_redirects=False,
-            ) as reply:
-                body = await reply.content.read(MAX_ANSWER)
-                if reply.status != 200:
-                    raise _CallError(f"the server responded with status code {reply.status}")
-        except TimeoutError:
-            raise _CallError(f'failed to call webhook: Post "{url}": context deadline exceeded') from None
-        except (aiohttp.ClientError, OSError, ValueError) as error:
-            raise _CallError(f'failed to call webhook: Post "{url}": {error}') from None
-        try:
-            response = msgspec.json.decode(body).get("response")
-        except (msgspec.MsgspecError, AttributeError):
-            raise _CallError("received invalid webhook response: expected webhook response") from None
+            response = (await self._client.review(config, review, timeout_s)).get("response")
+        except HookError as error:
+            raise HookError(f"failed to call webhook: {error}") from None
         if not isinstance(response, dict):
-            raise _CallError("received invalid webhook response: webhook response is missing")
+            raise HookError(f"{_INVALID}webhook response was absent")
         if response.get("uid") != uid:
-            raise _CallError(
-                f'received invalid webhook response: expected response.uid="{uid}", got "{response.get("uid", "")}"'
-            )
+            raise HookError(f'{_INVALID}expected response.uid="{uid}", got "{response.get("uid") or ""}"')
+        if response.get("patchType") and not response.get("patch"):
+            raise HookError(f"{_INVALID}webhook returned response.patchType but not response.patch")
+        if response.get("patch") and not response.get("patchType"):
+            raise HookError(f"{_INVALID}webhook returned response.patch but not response.patchType")
         return response
 
-    def _context(self, hook: Webhook) -> ssl.SSLContext:
-        bundle = (hook.wire.get("clientConfig") or {}).get("caBundle") or ""
-        context = self._trust.get(bundle)
-        if context is None:
-            try:
-                pem = base64.b64decode(bundle).decode() if bundle else None
-                context = ssl.create_default_context(cadata=pem)
-            except (ValueError, ssl.SSLError) as error:
-                raise _CallError(f"unable to load root certificates: {error}") from None
-            self._trust[bundle] = context
-        return context
+
+_INVALID = "received invalid webhook response: "
 
 
-class _CallError(Exception):
-    """The webhook could not be called, or its answer makes no sense."""
+class _Answer(NamedTuple):
+    """What a webhook let in, as it was shown, and how it wants it changed."""
+
+    asked: AdmissionRequest
+    operations: list[Json] | None
 
 
-def _url(hook: Webhook) -> str:
-    config = hook.wire.get("clientConfig") or {}
-    url = config.get("url") or ""
-    if not url:
-        service = config.get("service") or {}
-        where = f"{service.get('namespace', '')}/{service.get('name', '')}"
-        raise _CallError(
-            f"failed to call webhook: service {where} cannot be reached: this hub has no service network, use clientConfig.url"
-        )
-    if urlsplit(url).scheme != "https":
-        raise _CallError(f"failed to call webhook: {url} is no https address")
-    return str(url)
+def _operations(answer: Json) -> list[Json] | None:
+    """Return the operations of an answer's patch, if it has one."""
+    patch = answer.get("patch")
+    if not patch:
+        return None
+    try:
+        text = base64.b64decode(patch, validate=True)
+    except (binascii.Error, ValueError, TypeError):
+        raise HookError("received undecodable patch in webhook response: it is not base64") from None
+    try:
+        return msgspec.json.decode(text, type=list[dict[str, Any]])
+    except msgspec.ValidationError as error:
+        raise HookError(f"received undecodable patch in webhook response: {error}") from None
+    except msgspec.DecodeError:
+        why = json_problem(text)
+        raise HookError(f"received undecodable patch in webhook response: {why}") from None
 
 
 def _refusal(hook: Webhook, answer: Json) -> StatusError:
@@ -277,6 +253,6 @@ def _refusal(hook: Webhook, answer: Json) -> StatusError:
     text = f"{who}: {message}" if message else f"{who}: {reason}" if reason else f"{who} without explanation"
     code = result.get("code")
     if not isinstance(code, int) or not 400 <= code < 600:
-        code = 403
+        code = 400
     details = result.get("details") if isinstance(result.get("details"), dict) else None
-    return StatusError(code, reason or ("Forbidden" if code == 403 else ""), text, details)
+    return StatusError(code, reason, text, details)

@@ -46,7 +46,9 @@ def load(body: bytes) -> Any:
         if len(body) > SMALL:
             _bound(body)
         loader = _Loader(body)
-        node = loader.get_single_node()
+        node = (
+            loader.get_node() if loader.check_node() else None
+        )  # what follows the first document is nobody's
         if node is None:
             return None
         if b"*" in body and _weight(node, {}) > MAX_EXPANDED:
@@ -55,9 +57,20 @@ def load(body: bytes) -> Any:
     except (yaml.YAMLError, UnicodeDecodeError, RecursionError, OverflowError) as error:
         raise ValueError(f"yaml: {_problem(error)}") from None
     try:
-        return msgspec.json.decode(msgspec.json.encode(value))
+        return msgspec.json.decode(msgspec.json.encode(_named(value)))
     except (TypeError, RecursionError) as error:
         raise ValueError(str(error)) from None
+
+
+def _named(value: Any) -> Any:
+    """Return YAML with text for names: `yes: 1` is a field called true in JSON."""
+    if isinstance(value, dict):
+        return {
+            str(key).lower() if isinstance(key, bool) else key: _named(inner) for key, inner in value.items()
+        }
+    if isinstance(value, list):
+        return [_named(inner) for inner in value]
+    return value
 
 
 def _bound(body: bytes) -> None:
