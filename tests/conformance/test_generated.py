@@ -55,7 +55,9 @@ def difference(kind: str, real: int, hub: int, message: str = "", field: str = "
     details = {"causes": [{"field": field}]} if field else {}
     sample = next(sample for sample in samples() if sample.plural == kind)
     answer = {"message": message, "details": details}
-    return Difference("g1-1", sample, Ask("POST", sample.at), (real, answer), (hub, {}), ("code: ...",))
+    return Difference(
+        "g1-1", sample, Ask("POST", sample.at), (real, answer), (hub, {"message": message}), ("code",)
+    )
 
 
 def test_an_explanation_is_about_all_it_names_and_nothing_else():

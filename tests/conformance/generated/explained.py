@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from dataclasses import dataclass
 from fnmatch import fnmatchcase
 from pathlib import Path
@@ -28,6 +29,8 @@ class Explanation:
     """Words of the real server's refusal."""
     hub_says: str = ""
     """Words of the hub's."""
+    sent: str = ""
+    """Text of the request's body."""
     same_words: bool = False
     """Both say the same."""
     below: str = ""
@@ -43,6 +46,7 @@ class Explanation:
             found.real[0] in self.real
             and found.hub[0] in self.hub
             and (not self.kinds or found.sample.plural in self.kinds)
+            and self.sent in json.dumps(found.ask.body)
             and (not self.same_words or document.get("message") == found.hub[1].get("message"))
             and f"/{self.below}" in f"{found.key[2]}/"
             and (not self.only or all(line.startswith(self.only) for line in found.lines))
@@ -69,6 +73,7 @@ def load() -> tuple[Explanation, ...]:
             tuple(row.get("fields", ())),
             row.get("says", ""),
             row.get("hubSays", ""),
+            row.get("sent", ""),
             row.get("sameWords", False),
             row.get("below", ""),
             tuple(row.get("only", ())),
