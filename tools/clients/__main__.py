@@ -211,7 +211,7 @@ def kubebuilder(environment: Environment) -> None:
         run(argv, {**os.environ}, HERE / "kubebuilder", limit_s=BUILD_S)
         run([kubectl, "apply", "-f", folder], environment)
     run([kubectl, "wait", "--for=condition=Established", "crd", "--all", "--timeout=20s"], environment)
-    order = "{apiVersion: shop.example.com/v1, kind: Order, metadata: {name: a}, spec: {customer: jane%s}}"
+    order = "apiVersion: shop.example.com/v1\nkind: Order\nmetadata: {name: a}\nspec: {customer: jane%s}\n"
     run([kubectl, "apply", "-f", "-"], environment, stdin=order % "")
     shown = run([kubectl, "get", "ord", "--field-selector", "spec.size=Small"], environment).split()
     assert shown == ["NAME", "SIZE", "CUSTOMER", "a", "Small", "jane"], shown
