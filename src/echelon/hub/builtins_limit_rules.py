@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from echelon.hub.builtins_pod_rules import Found, Rule
+from echelon.hub.builtins_pod_rules import Found, Rule, resource_name
 from echelon.hub.metadata import qualified_problems
 from echelon.rules.quantity import InvalidQuantity, quantity_of
 
@@ -79,6 +79,8 @@ def _names(found: Found, item: Json, path: str) -> None:
                 found.invalid(where, name, problem)
             if not (_is_standard(name) or name == "storage"):
                 found.invalid(where, name, "must be a standard resource type or fully qualified")
+            elif item.get("type") in ("Pod", "Container"):
+                resource_name(found, name, where)
 
 
 def _bounds(found: Found, item: Json, path: str, defaults: tuple[str, ...]) -> None:

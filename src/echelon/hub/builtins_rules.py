@@ -50,9 +50,12 @@ REQUIRED: dict[str, tuple[str, ...]] = {
     "RuleWithOperations": ("operations", "apiGroups", "apiVersions", "resources"),
     "SecretKeySelector": ("key",),
     "SecretVolumeSource": ("secretName",),
-    "ServiceReference": ("namespace", "name"),
+    "admissionregistration.v1.ServiceReference": ("namespace", "name"),
 }
-"""By definition: texts and lists that must not be empty, wherever the definition is used."""
+"""By definition: texts and lists that must not be empty, wherever the definition is used.
+
+A definition whose name another group has too is named with its group and version.
+"""
 
 RULES: dict[str, Rule] = {
     **builtins_workload_rules.RULES,
@@ -79,6 +82,15 @@ def problems(kind: Kind, schema: Schema, obj: Json, old: Json | None) -> list[di
     return found.causes
 
 
+def _required(definition: str) -> tuple[str, ...]:
+    """Return what must not be empty in a definition."""
+    group, version, name = (
+        ("." + definition).rsplit(".", 2) if definition.count(".") else ("", "", definition)
+    )
+    whole = f"{group.rpartition('.')[2]}.{version}.{name}"
+    return REQUIRED.get(name) or REQUIRED.get(whole, ())
+
+
 @cache
 def _has_required(definition: str) -> bool:
     """Say whether a definition, or one that it leads to, has something that must not be empty."""
@@ -86,7 +98,7 @@ def _has_required(definition: str) -> bool:
     known = builtins_defaults.definitions()
     while waiting:
         name = waiting.pop()
-        if name.rpartition(".")[2] in REQUIRED:
+        if _required(name):
             return True
         if name not in seen:
             seen.add(name)
@@ -104,8 +116,7 @@ def _walk(found: Found, schema: Schema, value: Any, path: str) -> None:
         for index, item in enumerate(value):
             _walk(found, schema.items, item, f"{path}[{index}]")
     elif value.__class__ is dict:
-        needed = REQUIRED.get(schema.ref.rsplit(".", 1)[-1], ()) if schema.ref else ()
-        for name in needed:
+        for name in _required(schema.ref or ""):
             if not value.get(name) and not found.has(f"{path}.{name}"):
                 found.required(f"{path}.{name}")
         for name, item in value.items():
