@@ -145,6 +145,9 @@ def _claim(found: Found, obj: Json, old: Json | None) -> None:
         found.required("spec.resources[storage]")
     elif _amount(requests["storage"]) <= 0:
         found.invalid("spec.resources[storage]", str(requests["storage"]), "must be greater than zero")
+    name = spec.get("storageClassName") or ""
+    for text in metadata.subdomain_problems(name) if name else ():
+        found.invalid("spec.storageClassName", name, text)
     if old is None:
         return
     was, now = dict(old.get("spec") or {}), dict(spec)

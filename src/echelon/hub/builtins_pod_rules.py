@@ -93,12 +93,37 @@ def template(found: Found, value: Json, path: str, restart: tuple[str, ...], *, 
 def pod_spec(found: Found, spec: Json, path: str) -> None:
     """Check a pod's spec."""
     volumes = _volumes(found, spec, path)
+    for index, toleration in enumerate(spec.get("tolerations") or ()):
+        _toleration(found, toleration, f"{path}.tolerations[{index}]")
     names: set[str] = set()
     if not spec.get("containers"):
         found.required(f"{path}.containers")
     for field in ("containers", "initContainers"):
         for index, container in enumerate(spec.get(field) or ()):
             _container(found, container, f"{path}.{field}[{index}]", names, volumes)
+
+
+def _toleration(found: Found, toleration: Json, path: str) -> None:
+    key, operator = toleration.get("key") or "", toleration.get("operator") or ""
+    value, effect = toleration.get("value") or "", toleration.get("effect") or ""
+    for text in metadata.qualified_problems(key) if key else ():
+        found.invalid(f"{path}.key", key, text)
+    if not key and operator != "Exists":
+        why = 'operator must be Exists when `key` is empty, which means "match all values and all keys"'
+        found.invalid(f"{path}.operator", operator, why)
+    if toleration.get("tolerationSeconds") is not None and effect != "NoExecute":
+        found.invalid(f"{path}.effect", effect, "effect must be 'NoExecute' when `tolerationSeconds` is set")
+    if operator == "Exists" and value:
+        found.invalid(f"{path}.operator", value, "value must be empty when `operator` is 'Exists'")
+    elif operator not in ("", "Equal", "Exists", "Lt", "Gt"):
+        found.unsupported(f"{path}.operator", operator, ["Equal", "Exists"])
+    elif value:
+        found.causes += metadata.label_problems({"a": value}, f"{path}.operator")
+    if effect and effect not in _EFFECTS:
+        found.unsupported(f"{path}.effect", effect, list(_EFFECTS))
+
+
+_EFFECTS = ("NoExecute", "NoSchedule", "PreferNoSchedule")
 
 
 def _volumes(found: Found, spec: Json, path: str) -> set[str]:
@@ -152,6 +177,7 @@ def _container(found: Found, container: Json, path: str, names: set[str], volume
                 "",
                 "must specify one of: `fieldRef`, `resourceFieldRef`, `configMapKeyRef`, `secretKeyRef` or `fileKeyRef`",
             )
+    mounted: set[str] = set()
     for index, mount in enumerate(container.get("volumeMounts") or ()):
         where, volume = f"{path}.volumeMounts[{index}]", mount.get("name", "")
         if not volume:
@@ -160,6 +186,9 @@ def _container(found: Found, container: Json, path: str, names: set[str], volume
             found.missing(f"{where}.name", volume)
         if not mount.get("mountPath"):
             found.required(f"{where}.mountPath")
+        elif mount["mountPath"] in mounted:
+            found.invalid(f"{where}.mountPath", mount["mountPath"], "must be unique")
+        mounted.add(mount.get("mountPath", ""))
     _resources(found, container.get("resources") or {}, f"{path}.resources")
     for probe in ("livenessProbe", "readinessProbe", "startupProbe"):
         if container.get(probe):

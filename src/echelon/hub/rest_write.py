@@ -319,6 +319,7 @@ def _status_of(kind: Kind, old: Json, new: Json) -> Json:
     if "status" in new:
         made["status"] = new["status"]
     meta = dict(old["metadata"])
+    meta.pop("managedFields", None)
     if new["metadata"].get("managedFields"):
         meta["managedFields"] = new["metadata"]["managedFields"]
     if not kind.custom:

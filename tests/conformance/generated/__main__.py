@@ -31,7 +31,7 @@ from tests.conformance.generated.servers import Server
 from tests.hub.widgets import CRDS
 
 SHOWN = 500
-WORKERS = 4
+WORKERS = 8
 
 
 def prepare(server: Server) -> None:
