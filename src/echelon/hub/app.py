@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections import OrderedDict
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
@@ -78,7 +77,7 @@ class Hub:
         self.builtins = builtins.catalog()
         self.admission = Admission()
         self.hooks = HookClient()
-        self.seen: Remembered = OrderedDict()
+        self.seen = Remembered()
         webhooks = WebhookPlugin(self.hooks)
         self.admission.plugins += [LimitRanges(), MutationPlugin(), PolicyPlugin(), webhooks]
         self.authority: Authority | None = None

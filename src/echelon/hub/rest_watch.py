@@ -19,7 +19,7 @@ from echelon.hub.kinds import Kind, encode
 from echelon.hub.list_options import check, revision, timeout
 from echelon.hub.negotiate import Form, form_of, partial
 from echelon.hub.rest_read import CHUNK, select, selection
-from echelon.hub.seen import seen_all, seen_event
+from echelon.hub.seen import all_as_they_are, seen_all, seen_event
 from echelon.hub.selectors import Match
 from echelon.hub.status import bad_request, expired
 from echelon.hub.store import Event
@@ -111,7 +111,7 @@ async def _stream(
             now = loop.time()
             if await watcher.ready(min(ends_at, bookmark_at) - now):
                 events = watcher.take()
-                if not call.kind.plain or call.kind.since > floor:
+                if late or not all_as_they_are(call.kind, (event for _, event in events)):
                     events = await _seen(call, events, late)
                 for piece in _pieces(call, events, form, floor):
                     yield piece

@@ -12,6 +12,7 @@ of one list ask for the same.
 from __future__ import annotations
 
 from collections import OrderedDict
+from collections.abc import Iterable
 from dataclasses import replace
 from typing import Any
 
@@ -28,8 +29,8 @@ from echelon.hub.store import Entry, Event
 
 Json = dict[str, Any]
 
-MAX_REMEMBERED = 10_000
-"""Converted objects kept: a page of a large list for every version, or all of a small one."""
+MAX_REMEMBERED_BYTES = 64 * 1024 * 1024
+"""Bytes of converted objects kept: as many as of history."""
 
 MAX_REVIEWED = 500
 """Objects sent to a conversion webhook in one review."""
@@ -37,7 +38,27 @@ MAX_REVIEWED = 500
 TIMEOUT_S = 30
 """How long a conversion webhook may take, as in kube-apiserver."""
 
-Remembered = OrderedDict[tuple[Kind, str, str, int], Entry]
+_Key = tuple[Kind, str, str, int]
+
+
+class Remembered:
+    """Converted objects by version, cluster, key and revision; the oldest give way."""
+
+    def __init__(self) -> None:
+        self._known: OrderedDict[_Key, Entry] = OrderedDict()
+        self._bytes = 0
+
+    def get(self, key: _Key) -> Entry | None:
+        """Return an object as it was converted before."""
+        return self._known.get(key)
+
+    def keep(self, key: _Key, entry: Entry) -> None:
+        """Keep an object for who asks next."""
+        if key not in self._known and entry.rev:  # without a revision it was never written
+            self._known[key] = entry
+            self._bytes += len(entry.body)
+        while self._bytes > MAX_REMEMBERED_BYTES:
+            self._bytes -= len(self._known.popitem(last=False)[1].body)
 
 
 def as_is(kind: Kind, entry: Entry) -> bool:
@@ -64,6 +85,14 @@ async def seen_all(call: Call, entries: list[Entry]) -> list[Entry]:
         return await _all_seen(call, entries)
     except ConversionError as error:
         raise StatusError(500, "", str(error)) from None
+
+
+def all_as_they_are(kind: Kind, events: Iterable[Event]) -> bool:
+    """Say whether a version shows all that events tell as it is stored."""
+    return kind.plain and all(
+        event.entry.rev >= kind.since and (event.prev is None or event.prev.rev >= kind.since)
+        for event in events
+    )
 
 
 async def seen_event(call: Call, event: Event) -> Event:
@@ -124,9 +153,8 @@ async def _all_seen(call: Call, entries: list[Entry]) -> list[Entry]:
         part = missing[start : start + MAX_REVIEWED]
         shown = await _shown(call, [entries[index] for index in part])
         for index, one in zip(part, shown, strict=True):
-            found[index] = known[kind, call.cluster.name, one.key, one.rev] = one
-    while len(known) > MAX_REMEMBERED:
-        known.popitem(last=False)
+            found[index] = one
+            known.keep((kind, call.cluster.name, one.key, one.rev), one)
     return [found[index] for index in range(len(entries))]
 
 
