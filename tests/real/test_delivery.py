@@ -17,8 +17,8 @@ from tests.scenarios.test_delivery_fleet import (  # noqa: F401 - those that sta
     test_e5_an_object_without_a_name_of_its_own_is_refused_and_the_rest_is_applied,
     test_eviction_e1_from_a_tainted_cluster_the_resources_go_for_good,
     test_eviction_e2_an_untainted_cluster_is_picked_again,
-    test_h_the_status_of_the_one_member_comes_back,
 )
+from tests.scenarios.test_delivery_fleet import test_h_the_status_of_the_one_member_comes_back as comes_back
 from tests.stories import Story
 
 pytestmark = [pytest.mark.real, pytest.mark.timeout(300)]
@@ -32,3 +32,8 @@ def story(request: Any, kubeconfig: Path) -> Story:
 @pytest.fixture
 def wide(kubeconfig: Path) -> Story:
     return Story(RealFleetWorld(kubeconfig), CLUSTER)
+
+
+def test_h_the_status_of_the_one_member_comes_back(story: Story) -> None:
+    """Not onto the Deployment itself: the hub's own deployment controller says there what it sees on the hub."""
+    comes_back(story, "WorkAPI")

@@ -84,11 +84,8 @@ def problems(kind: Kind, schema: Schema, obj: Json, old: Json | None) -> list[di
 
 def _required(definition: str) -> tuple[str, ...]:
     """Return what must not be empty in a definition."""
-    group, version, name = (
-        ("." + definition).rsplit(".", 2) if definition.count(".") else ("", "", definition)
-    )
-    whole = f"{group.rpartition('.')[2]}.{version}.{name}"
-    return REQUIRED.get(name) or REQUIRED.get(whole, ())
+    parts = definition.split(".")
+    return REQUIRED.get(parts[-1]) or REQUIRED.get(".".join(parts[-3:]), ())
 
 
 @cache
