@@ -1,6 +1,7 @@
 """`./dev python -m tests.hub.fuzz --examples 5000 --seed 1`: what `test_bad_input` does, for as long as wanted.
 
-Each example is a new hub and up to twelve requests to it. The first one that is answered wrongly ends it, made small.
+Each example is a new hub and up to twelve requests to it: random ones, or a definition, policy, selectors, patches or
+headers made of random pieces. The first one that is answered wrongly ends it, made small.
 """
 
 from __future__ import annotations
@@ -12,6 +13,7 @@ import resource
 from hypothesis import HealthCheck, given, seed, settings
 from hypothesis import strategies as st
 
+from tests.hub.inputs import LANGUAGES
 from tests.hub.test_bad_input import REQUESTS, sequence
 
 
@@ -29,7 +31,7 @@ def main() -> None:
     @settings(
         max_examples=chosen.examples, deadline=None, database=None, suppress_health_check=list(HealthCheck)
     )
-    @given(st.lists(REQUESTS, min_size=1, max_size=12))
+    @given(st.one_of(st.lists(REQUESTS, min_size=1, max_size=12), *LANGUAGES.values()))
     def search(requests: list) -> None:
         nonlocal sent
         sent += len(requests)

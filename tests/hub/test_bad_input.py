@@ -5,12 +5,13 @@ import json
 from urllib.parse import parse_qs, quote
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from echelon.hub import local
 from echelon.hub.body import MAX_BODY
 from echelon.hub.call import ADMIN, Request
+from tests.hub.inputs import LANGUAGES
 from tests.hub.serve import client, hub, world  # noqa: F401
 from tests.hub.widgets import CRDS, GROUP, widget, widget_crd
 
@@ -217,11 +218,11 @@ REQUESTS = st.tuples(
 
 
 async def send(hub, request):
-    method, path, options, media, body, accept = request
+    method, path, options, media, body, accept, *more = request
     query = parse_qs(
         "&".join(f"{name}={quote(value)}" for name, value in options.items()), keep_blank_values=True
     )
-    headers = {"content-type": media, "accept": accept}
+    headers = {"content-type": media, "accept": accept, **(more[0] if more else {})}
     answer = await asyncio.wait_for(hub.handle(Request(method, path, query, headers, body, ADMIN)), 10)
     if isinstance(answer.body, bytes | list):
         return answer.status, await local.whole(answer), answer.content_type
@@ -261,6 +262,13 @@ async def sequence(requests):
 @given(st.lists(REQUESTS, min_size=1, max_size=12))
 def test_any_sequence_of_requests_is_answered(requests):
     asyncio.run(sequence(requests))
+
+
+@pytest.mark.parametrize("language", LANGUAGES)
+@settings(max_examples=20, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+@given(data=st.data())
+def test_whatever_is_written_in_a_language_of_its_own_is_answered(language, data):
+    asyncio.run(sequence(data.draw(LANGUAGES[language])))
 
 
 @pytest.mark.parametrize(

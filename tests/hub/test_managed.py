@@ -181,3 +181,53 @@ async def test_kubectl_takes_over_from_its_client_side_apply_without_force(api):
     assert after["spec"] == {"size": 2}
     with pytest.raises(Conflict):
         await api("PATCH", WIDGETS + "/a?fieldManager=other", widget("a", size=3), APPLY)
+
+
+async def test_nonsense_in_the_part_that_is_not_written_leaves_the_owners_as_they_were(api):
+    await api("POST", WIDGETS + "?fieldManager=me", widget("a", size=1))
+    odd = {"spec": {"size": 2}, "status": {"phase": 5}}
+    after = await api("PATCH", WIDGETS + "/a?fieldManager=you", odd, MERGE)
+    assert after["spec"] == {"size": 2}
+    assert owners(after) == {("me", "Update", ""): {"f:spec": {".": {}, "f:size": {}}}}
+
+
+async def test_what_a_new_object_says_of_its_status_does_not_matter_but_has_no_owner_if_it_is_nonsense(api):
+    made = await api("POST", WIDGETS, {**widget("a", size=1), "status": {"phase": 5}})
+    assert owners(made) == {}
+
+
+async def test_an_applied_null_is_refused_where_none_is_allowed(api):
+    with pytest.raises(Invalid) as refused:
+        await api("PATCH", WIDGETS + "/a?fieldManager=me", widget("a", color=None), APPLY)
+    assert 'spec.color in body must be of type string: "null"' in str(refused.value)
+
+
+async def test_nobody_scales_what_nobody_counts(api):
+    await api("POST", WIDGETS + "?fieldManager=me", widget("a", size=1))
+    await api("PATCH", WIDGETS + "/a/scale?fieldManager=you", {"spec": {"replicas": 3}}, MERGE)
+    after = await api("GET", WIDGETS + "/a")
+    assert after["spec"] == {"size": 1, "replicas": 3}
+    assert owners(after) == {("me", "Update", ""): {"f:spec": {".": {}, "f:size": {}}}}
+
+
+async def test_who_scales_what_somebody_counts_owns_the_count_unless_it_is_zero(api):
+    await api("POST", WIDGETS + "?fieldManager=me", widget("a", replicas=1))
+    await api("PATCH", WIDGETS + "/a/scale?fieldManager=you", {"spec": {"replicas": 3}}, MERGE)
+    after = await api("GET", WIDGETS + "/a")
+    assert owners(after)["you", "Update", "scale"] == {"f:spec": {"f:replicas": {}}}
+    await api("PATCH", WIDGETS + "/a/scale?fieldManager=you", {"spec": {"replicas": 0}}, MERGE)
+    after = await api("GET", WIDGETS + "/a")
+    assert ("you", "Update", "scale") not in owners(after)
+
+
+async def test_strictly_fields_inside_a_plain_value_are_unknown(api):
+    with pytest.raises(BadRequest) as refused:
+        await api("POST", WIDGETS + "?fieldValidation=Strict", widget("a", size={"x": 1}))
+    assert 'unknown field "spec.size.x"' in str(refused.value)
+
+
+async def test_an_object_that_was_moved_by_a_patch_leaves_the_stored_one_alone(api):
+    await api("POST", WIDGETS, widget("a", size=1, parts=[{"name": "p", "count": 1}]))
+    move = [{"op": "move", "from": "/spec/parts/0", "path": "/status"}]
+    after = await api("PATCH", WIDGETS + "/a/status", move, "application/json-patch+json")
+    assert after["spec"]["parts"] == [{"name": "p", "count": 1}]

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import time
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
@@ -21,7 +22,7 @@ from echelon.agent.agent import Agent
 from echelon.api.builtin import CLUSTER_ROLES, CONFIG_MAPS, NAMESPACES
 from echelon.api.crds import crds
 from echelon.api.names import FLEET_SYSTEM_NAMESPACE
-from echelon.api.own import APPLIED_WORKS
+from echelon.api.own import APPLIED_WORKS, WORKS
 from echelon.api.registry import OWN
 from echelon.api.resource import Resource
 from echelon.client.base import Client
@@ -41,8 +42,9 @@ from echelon.sandbox.fleet import ENGINE, Fleet, FleetOptions, Member, ensure, m
 from tests.real.members import RealWorld
 
 CONTEXTS = ("hub", "member1", "member2", "member3")
+LEAVING_S = 20.0  # what stays longer is held up on purpose
 KEPT_SPACES = ("default", "kube-")
-OURS = ("other", "alone", "reader")  # cluster roles that stories make
+OURS = ("other", "alone", "reader", "owner")  # cluster roles that stories make
 AGENT = User(
     f"system:serviceaccount:{FLEET_SYSTEM_NAMESPACE}:{MEMBER_AGENT}",
     ("system:serviceaccounts", f"system:serviceaccounts:{FLEET_SYSTEM_NAMESPACE}", "system:authenticated"),
@@ -139,11 +141,20 @@ class RealFleetWorld(RealWorld):
         return made
 
     async def settle(self) -> None:
+        """Wait for rest, and for what members are taking off: their garbage collectors need seconds, and tell nobody."""
         self.managers, kept = [*self.managers, *self.fleets], self.managers
         try:
             await super().settle()
+            deadline = time.monotonic() + LEAVING_S
+            while self.fleets and await self._is_something_leaving() and time.monotonic() < deadline:
+                await super().settle()
         finally:
             self.managers = kept
+
+    async def _is_something_leaving(self) -> bool:
+        hub = self.fleets[0].client
+        lists = [hub.list(WORKS), *(m.client.list(APPLIED_WORKS) for m in self.fleets[0].members.values())]
+        return any(held.metadata.is_deleting for page in await asyncio.gather(*lists) for held in page.items)
 
     async def stop(self) -> None:
         for fleet in self.fleets:

@@ -94,8 +94,10 @@ class RealWorld:
             return False
         return True
 
-    async def start(self, controllers: Callable[[Manager], Sequence[Controller]]) -> Manager:
-        manager = Manager(self.client())
+    async def start(
+        self, controllers: Callable[[Manager], Sequence[Controller]], client: Client | None = None
+    ) -> Manager:
+        manager = Manager(client or self.client())
         self.managers.append(manager)
         await manager.start(controllers(manager))
         return manager

@@ -1,6 +1,6 @@
 """Rolling updates by the contract's scenarios, for both scopes (numbers in brackets are the scenarios').
 
-Rules: R-ROLL-1 to R-ROLL-6.
+Rules: R-ROLL-1 to R-ROLL-7.
 """
 
 from datetime import timedelta
@@ -174,6 +174,16 @@ def test_as_many_are_removed_as_may_be_unavailable_74(scope):
     desk = Desk(scope, 2)
     desk.bind("c1", "Unscheduled", conditions=ready()).bind("c2", "Unscheduled", conditions=ready())
     assert desk.act() == ([], names(1), [])
+
+
+@scoped
+def test_what_clusters_that_are_gone_had_is_let_go_at_once(scope):
+    desk = Desk(scope, max_unavailable="25%", max_surge=1)
+    for number in range(3):
+        desk.bind(f"gone{number}", "Unscheduled")
+        desk.store.delete(own.MEMBER_CLUSTERS, f"gone{number}")
+    desk.bind("here", "Unscheduled")
+    assert desk.act()[1] == ["gone0", "gone1", "gone2"]
 
 
 @scoped

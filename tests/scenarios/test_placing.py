@@ -196,11 +196,14 @@ def test_deleting_a_placement_empties_the_members_99(place):
         foreign["metadata"]["finalizers"] += held.metadata.finalizers
         await place.hub.patch(place.scope.placement, "p", place.namespace, foreign)
         await place.hub.delete(place.scope.placement, "p", place.namespace)
-        await place.rest()
-        assert (await place.get()).metadata.finalizers == ("example.com/mine",)
+
+        async def is_given_up():
+            kinds = (place.scope.binding, place.scope.policy_snapshot, place.scope.resource_snapshot)
+            left = [one for kind in kinds for one in await place.list(kind)]
+            return not left and (await place.get()).metadata.finalizers == ("example.com/mine",)
+
+        await place.w.until(is_given_up)
         assert await place.where() == set()
-        for resource in (place.scope.binding, place.scope.policy_snapshot, place.scope.resource_snapshot):
-            assert await place.list(resource) == []
 
     play(place, scenario)
 

@@ -18,8 +18,8 @@ import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Awaitable, Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
+from contextlib import asynccontextmanager, contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -29,6 +29,7 @@ import yaml
 
 from echelon.api.crds import crds
 from echelon.api.own import CLUSTER_PLACEMENTS
+from tools.bench import _scale
 
 SPACE, ACCOUNT = "bench", "caller"
 OBJECTS = 500
@@ -72,6 +73,7 @@ class Figures:
             "p50_ms": round(self.quantile_ms(0.5), 2),
             "p99_ms": round(self.quantile_ms(0.99), 2),
             "watch_events": self.delivered,
+            "us_per_event": round(self.cpu_s / self.delivered * 1e6, 1) if self.delivered else 0,
         }
 
 
@@ -115,11 +117,12 @@ def _text(holder: dict[str, str], name: str) -> str:
 
 
 @contextmanager
-def embedded() -> Iterator[tuple[Server, float]]:
-    """Start the embedded hub, durable, in a folder of its own; give it and how long it took to be ready."""
-    with tempfile.TemporaryDirectory(prefix="bench-hub-") as folder:
-        kubeconfig = Path(folder) / "kubeconfig"
-        argv = [sys.executable, "-m", "echelon.hub", "--data", folder, "--kubeconfig", str(kubeconfig)]
+def embedded(folder: Path | None = None, members: int = 0) -> Iterator[tuple[Server, float]]:
+    """Start the embedded hub, durable, in a folder of its own if none is given; say how long it took to be ready."""
+    with tempfile.TemporaryDirectory(prefix="bench-hub-") as scratch:
+        kubeconfig = Path(scratch) / "kubeconfig"
+        argv = [sys.executable, "-m", "echelon.hub", "--data", str(folder or scratch)]
+        argv += ["--kubeconfig", str(kubeconfig), "--members", str(members)]
         began = time.perf_counter()
         process = subprocess.Popen(argv, stdout=subprocess.PIPE, text=True)
         try:
@@ -276,6 +279,28 @@ async def patch_one(caller: Caller, number: int) -> None:
     await caller.ask("PATCH", f"{PLACEMENTS}/placement-{number % 16}", change, MERGE)
 
 
+async def at_a_rate(caller: Caller, name: str, step: Step, rate: float, seconds: float) -> Figures:
+    """Have so many requests fall due each second, over as many connections as at full load; waiting for one counts."""
+    found = Figures(name)
+    free = asyncio.Semaphore(16)
+    cpu, began = caller.server.cpu_s(), time.perf_counter()
+
+    async def one(number: int, due: float) -> None:
+        async with free:
+            await step(caller, number)
+        found.latencies.append(time.perf_counter() - due)
+
+    async with asyncio.TaskGroup() as group:
+        for number in range(int(rate * seconds)):
+            due = began + number / rate
+            await asyncio.sleep(max(0.0, due - time.perf_counter()))
+            group.create_task(one(number, due))
+    found.took_s = time.perf_counter() - began
+    found.cpu_s = caller.server.cpu_s() - cpu
+    found.requests = len(found.latencies)
+    return found
+
+
 async def watcher(caller: Caller, counted: list[int], ready: asyncio.Event) -> None:
     """Read a watch and count its events."""
     url = f"{caller.server.url}{PLACEMENTS}?watch=1&resourceVersion=0"
@@ -306,7 +331,7 @@ async def load(caller: Caller, name: str, step: Step, clients: int, seconds: flo
     return found
 
 
-async def measure(server: Server, seconds: float, watchers: int) -> dict[str, Any]:
+async def measure(server: Server, seconds: float, watchers: int, many: int) -> dict[str, Any]:
     """Measure every line against one server."""
     token = await prepare(server)
     lines: list[Figures] = []
@@ -317,23 +342,40 @@ async def measure(server: Server, seconds: float, watchers: int) -> dict[str, An
         lines.append(await load(caller, "get 2 KB", get_one, 16, seconds))
         lines.append(await load(caller, f"list {OBJECTS} x 2 KB", list_all, 4, seconds))
         lines.append(await load(caller, "patch, 0 watchers", patch_one, 16, seconds))
-        counted, tasks = [0], []
-        for _ in range(watchers):
-            ready = asyncio.Event()
-            tasks.append(asyncio.create_task(watcher(caller, counted, ready)))
-            await ready.wait()
-        await asyncio.sleep(0.5)
-        counted[0] = 0
-        lines.append(await load(caller, f"patch, {watchers} watchers", patch_one, 16, seconds))
-        await asyncio.sleep(0.5)
-        lines[-1].delivered = counted[0]
-        lines.append(
-            await load(caller, f"patch by one client, {watchers} watchers", patch_one, 1, seconds / 2)
-        )
-        for task in tasks:
-            task.cancel()
-        await asyncio.gather(*tasks, return_exceptions=True)
-    return {"lines": {line.name: line.row() for line in lines}, "rss_mib": server.rss_mib()}
+        counted: list[int] = [0]
+        async with watching(caller, watchers, counted):
+            lines.append(await load(caller, f"patch, {watchers} watchers", patch_one, 16, seconds))
+            await asyncio.sleep(0.5)
+            lines[-1].delivered = counted[0]
+            half = lines[-1].requests / lines[-1].took_s / 2
+            lines.append(await at_a_rate(caller, "the same at half that rate", patch_one, half, seconds))
+            lines.append(
+                await load(caller, f"patch by one client, {watchers} watchers", patch_one, 1, seconds / 2)
+            )
+        rss = server.rss_mib()
+        async with watching(caller, many, counted):
+            kib = (server.rss_mib() - rss) * 1024 / max(many, 1)
+            lines.append(await load(caller, f"patch, {many:,} watchers", patch_one, 4, seconds))
+            await asyncio.sleep(2)
+            lines[-1].delivered = counted[0]
+    rows = {line.name: line.row() for line in lines}
+    return {"lines": rows, "rss_mib": server.rss_mib(), "kib_per_watcher": round(kib, 1)}
+
+
+@asynccontextmanager
+async def watching(caller: Caller, count: int, counted: list[int]) -> AsyncIterator[None]:
+    """Have so many watches open, and count what they are told meanwhile."""
+    tasks = []
+    for _ in range(count):
+        ready = asyncio.Event()
+        tasks.append(asyncio.create_task(watcher(caller, counted, ready)))
+        await ready.wait()
+    await asyncio.sleep(0.5)
+    counted[0] = 0
+    yield
+    for task in tasks:
+        task.cancel()
+    await asyncio.gather(*tasks, return_exceptions=True)
 
 
 def shown(results: dict[str, dict[str, Any]]) -> str:
@@ -341,13 +383,19 @@ def shown(results: dict[str, dict[str, Any]]) -> str:
     out = []
     for name, result in results.items():
         ready = f", ready in {result['ready_s']} s" if "ready_s" in result else ""
-        out.append(f"{name}: {result['rss_mib']} MiB{ready}")
+        kib = result["kib_per_watcher"]
+        out.append(f"{name}: {result['rss_mib']} MiB{ready}, {kib} KiB for each of many watchers")
         out += [
             f"  {line:36} {row['cpu_us']:>9} us CPU/request  {row['per_core_s']:>6} per core-s  {row['per_s']:>6}/s  "
             f"p50 {row['p50_ms']:>7} ms  p99 {row['p99_ms']:>7} ms"
-            + (f"  {row['watch_events']} events delivered" if row["watch_events"] else "")
+            + (
+                f"  {row['watch_events']} events, {row['us_per_event']} us CPU/event"
+                if row["watch_events"]
+                else ""
+            )
             for line, row in result["lines"].items()
         ]
+        out += [f"  {line:50} {row}" for line, row in result.get("starts", {}).items()]
     names = list(results)
     if len(names) == 2:
         out.append("work per core, embedded : real")
@@ -361,6 +409,8 @@ def main(arguments: list[str] | None = None) -> int:
     parser = argparse.ArgumentParser(prog="./dev bench hub", description=__doc__)
     parser.add_argument("--seconds", type=float, default=4.0, help="length of each line")
     parser.add_argument("--watchers", type=int, default=20)
+    parser.add_argument("--many", type=int, default=1_000, help="watchers of the line with many")
+    parser.add_argument("--scale", action="store_true", help="also start with a million objects (minutes)")
     parser.add_argument(
         "--real", action="store_true", help="also the lab's kube-apiserver; --dir by ECHELON_LAB"
     )
@@ -368,11 +418,14 @@ def main(arguments: list[str] | None = None) -> int:
     chosen = parser.parse_args(arguments)
     results: dict[str, dict[str, Any]] = {}
     with embedded() as (server, ready_s):
-        results[server.name] = asyncio.run(measure(server, chosen.seconds, chosen.watchers))
+        results[server.name] = asyncio.run(measure(server, chosen.seconds, chosen.watchers, chosen.many))
         results[server.name]["ready_s"] = round(ready_s, 2)
+    results[server.name]["starts"] = (
+        dict(_scale.starts(embedded, million=chosen.scale)) if chosen.many else {}
+    )
     if chosen.real:
         there = real()
-        results[there.name] = asyncio.run(measure(there, chosen.seconds, chosen.watchers))
+        results[there.name] = asyncio.run(measure(there, chosen.seconds, chosen.watchers, chosen.many))
     print(json.dumps(results, indent=2) if chosen.json else shown(results))
     return 0
 

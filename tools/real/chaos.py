@@ -35,6 +35,8 @@ RUNS = f"{FLEET}/clusterstagedupdateruns"
 DEPLOYMENT = f"/apis/apps/v1/namespaces/{NAME}/deployments/{NAME}"
 CONFIG_MAPS = f"/api/v1/namespaces/{NAME}/configmaps"
 ROUND_LIMIT_S = 300.0
+OBJECT_LIMIT_S = 0.15  # for each object on each member: many objects are many requests
+FAKE_LIMIT_S = 3.0  # for each pretended member: a tenth of them at a time
 ARRIVAL_LIMIT_S = 90.0
 SEEN_S = 1.0  # until a change has reached the engine's caches
 LOOK_EVERY_S = 0.3
@@ -56,6 +58,7 @@ class Chaos:
     def __init__(self, lab: Lab, agents: Agents, fate: Fate, objects: int, fakes: int) -> None:
         self.lab, self.agents, self.fate = lab, agents, fate
         self.objects, self.fakes = objects, fakes
+        self.limit_s = ROUND_LIMIT_S + OBJECT_LIMIT_S * objects * len(agents.members) + FAKE_LIMIT_S * fakes
         self.report = Report()
 
     def client(self, plane: str) -> Rest:
@@ -122,7 +125,7 @@ class Chaos:
         time.sleep(SEEN_S)
         run = f"{NAME}-{int(began * 1000)}"
         self.make(RUNS, staged_run(run))
-        done = self.until(f"run {run}", lambda: self.finished(run))
+        done = self.until(f"run {run}", lambda: self.finished(run), self.limit_s)
         if done is None:
             return
         if done != "True":

@@ -230,8 +230,8 @@ def _controller_manager(layout: Layout, plane: str) -> Component:
         f"--authorization-kubeconfig={kubeconfig}",
         "--leader-elect=false",
         # The default of 20 requests a second is for many clusters on one machine; tests would wait for it.
-        "--kube-api-qps=200",
-        "--kube-api-burst=400",
+        "--kube-api-qps=2000",
+        "--kube-api-burst=4000",
         "--use-service-account-credentials=true",
         f"--root-ca-file={layout.cert('ca')}",
         f"--service-account-private-key-file={layout.key('service-account')}",

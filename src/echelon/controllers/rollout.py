@@ -101,10 +101,10 @@ class Rollouts:
         return found
 
     def _relabelled(self, old: Any | None, new: Any | None) -> Iterable[Key]:
-        """Return the placements on a cluster whose labels, by which overrides choose, have changed."""
-        if old is None or new is None or old.metadata.labels == new.metadata.labels:
+        """Return the placements on a cluster that is gone, or whose labels (overrides choose by them) have changed."""
+        if old is None or (new is not None and old.metadata.labels == new.metadata.labels):
             return ()
-        held = self._bindings.by("cluster", new.name)
+        held = self._bindings.by("cluster", old.name)
         return dict.fromkeys(key for binding in held for key in placement_of(binding))
 
 

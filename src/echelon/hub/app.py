@@ -191,7 +191,7 @@ class Hub:
         )
         try:
             response = await rest.serve(call)
-        except StatusError as error:
+        except StatusError as error:  # who is refused is warned too
             if call.verb not in READS:  # a conflict with a write that a crash takes back never was
                 await self.store.settled()
             response = refuse(error, request)

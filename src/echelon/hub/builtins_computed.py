@@ -133,7 +133,15 @@ def _limit_range(obj: Json) -> None:
             item["defaultRequest"] = request
 
 
+def _phased(obj: Json) -> None:
+    """Give what has no phase the first one, whoever reads it."""
+    status = obj.get("status")
+    if not isinstance(status, dict) or not status.get("phase"):
+        obj["status"] = {**(status or {}), "phase": "Pending"}
+
+
 def _claim(obj: Json) -> None:
+    _phased(obj)
     spec = obj.get("spec")
     if spec.__class__ is not dict:
         return
@@ -174,6 +182,7 @@ _DECODED: dict[str, Callable[[Json], None]] = {
     "/replicationcontrollers": _controller,
     "/limitranges": _limit_range,
     "/persistentvolumeclaims": _claim,
+    "/persistentvolumes": _phased,
     "apiextensions.k8s.io/customresourcedefinitions": _definition,
     "rbac.authorization.k8s.io/rolebindings": _binding,
     "rbac.authorization.k8s.io/clusterrolebindings": _binding,

@@ -5,13 +5,13 @@ What it must never do: check types; an object that gets here could be decoded.
 
 from __future__ import annotations
 
-import ipaddress
 import re
 from typing import Any
 
 from echelon.hub import metadata
-from echelon.hub.builtins_network_rules import port as check_port
+from echelon.hub.builtins_network_rules import address
 from echelon.hub.builtins_pod_rules import Found, Rule
+from echelon.hub.builtins_pod_rules import port as check_port
 from echelon.rules.quantity import InvalidQuantity, quantity_of
 
 Json = dict[str, Any]
@@ -121,34 +121,54 @@ def _service(found: Found, obj: Json, old: Json | None) -> None:
         found.causes += metadata.label_problems(spec["selector"], "spec.selector")
     for index, each in enumerate(spec.get("clusterIPs") or ()):
         if each != "None":
-            _address(found, each, f"spec.clusterIPs[{index}]")
+            address(found, each, f"spec.clusterIPs[{index}]")
     for index, each in enumerate(spec.get("externalIPs") or ()):
-        _address(found, each or "", f"spec.externalIPs[{index}]")
+        address(found, each or "", f"spec.externalIPs[{index}]")
     if old is not None and kind != "ExternalName" and (old.get("spec") or {}).get("type") != "ExternalName":
         before, after = (old.get("spec") or {}).get("clusterIPs"), spec.get("clusterIPs")
         if before and spec.get("clusterIP") != before[0]:
             found.invalid("spec.clusterIPs[0]", after, "may not change once set")
 
 
+ACCESS_MODES = ("ReadOnlyMany", "ReadWriteMany", "ReadWriteOnce", "ReadWriteOncePod")
+
+
 def _claim(found: Found, obj: Json, old: Json | None) -> None:
     spec = obj.get("spec") or {}
     if not spec.get("accessModes"):
         found.required("spec.accessModes", "at least 1 access mode is required")
+    for mode in spec.get("accessModes") or ():
+        if mode not in ACCESS_MODES:
+            found.unsupported("spec.accessModes", mode, list(ACCESS_MODES))
     requests = (spec.get("resources") or {}).get("requests") or {}
     if "storage" not in requests:
         found.required("spec.resources[storage]")
-    if old is not None and (old.get("status") or {}).get("phase") == "Bound":
-        was = {**(old.get("spec") or {}), "resources": None, "volumeAttributesClassName": None}
-        if {**spec, "resources": None, "volumeAttributesClassName": None} != was:
-            found.forbidden(
-                "spec",
-                "spec is immutable after creation except resources.requests and volumeAttributesClassName for bound claims",
-            )
+    elif _amount(requests["storage"]) <= 0:
+        found.invalid("spec.resources[storage]", str(requests["storage"]), "must be greater than zero")
+    name = spec.get("storageClassName") or ""
+    for text in metadata.subdomain_problems(name) if name else ():
+        found.invalid("spec.storageClassName", name, text)
+    if old is None:
+        return
+    was, now = dict(old.get("spec") or {}), dict(spec)
+    free = ["volumeAttributesClassName", *(["volumeName"] if not was.get("volumeName") else [])]
+    if (old.get("status") or {}).get("phase") == "Bound":
+        free.append("resources")
+    if was.get("storageClassName") is None:
+        free.append("storageClassName")
+    if any(was.get(name) != now.get(name) for name in was.keys() | now.keys() if name not in free):
+        found.forbidden(
+            "spec",
+            "spec is immutable after creation except resources.requests and volumeAttributesClassName for bound claims",
+        )
 
 
 def _storage_class(found: Found, obj: Json, old: Json | None) -> None:
     if not obj.get("provisioner"):
         found.required("provisioner")
+    else:
+        for text in metadata.qualified_problems(obj["provisioner"].lower()):
+            found.invalid("provisioner", obj["provisioner"], text)
     for field in ("provisioner", "parameters", "reclaimPolicy", "volumeBindingMode"):
         if old is not None and obj.get(field) != old.get(field):
             found.forbidden(field, f"updates to {field} are forbidden.")
@@ -197,20 +217,6 @@ def _amount(value: Any) -> Any:
         return 0
 
 
-def _endpoints(found: Found, obj: Json, _old: Json | None) -> None:
-    for index, subset in enumerate(obj.get("subsets") or ()):
-        for field in ("addresses", "notReadyAddresses"):
-            for at, address in enumerate(subset.get(field) or ()):
-                _address(found, address.get("ip", ""), f"subsets[{index}].{field}[{at}].ip")
-
-
-def _address(found: Found, text: str, where: str) -> None:
-    try:
-        ipaddress.ip_address(text)
-    except ValueError:
-        found.invalid(where, text, "must be a valid IP address, (e.g. 10.9.8.7 or 2001:db8::ffff)")
-
-
 def _runtime_class(found: Found, obj: Json, old: Json | None) -> None:
     handler = obj.get("handler", "")
     if not re.fullmatch(metadata.LABEL_FMT, handler):
@@ -219,22 +225,12 @@ def _runtime_class(found: Found, obj: Json, old: Json | None) -> None:
         found.invalid("handler", handler, "field is immutable")
 
 
-def _ingress_class(found: Found, obj: Json, _old: Json | None) -> None:
-    controller = (obj.get("spec") or {}).get("controller", "")
-    if controller and not re.fullmatch(
-        metadata.SUBDOMAIN_FMT + r"/[A-Za-z0-9/\-._~%!$&'()*+,;=:]+", controller
-    ):
-        found.invalid("spec.controller", controller, 'must be a domain-prefixed path (such as "acme.io/foo")')
-
-
 RULES: dict[str, Rule] = {
     "/configmaps": _config_map,
-    "/endpoints": _endpoints,
     "/persistentvolumeclaims": _claim,
     "/persistentvolumes": _volume,
     "/secrets": _secret,
     "/services": _service,
-    "networking.k8s.io/ingressclasses": _ingress_class,
     "node.k8s.io/runtimeclasses": _runtime_class,
     "scheduling.k8s.io/priorityclasses": _priority_class,
     "storage.k8s.io/storageclasses": _storage_class,

@@ -64,6 +64,10 @@ def _value(schema: Schema, value: JSON, path: str, struct: str) -> str:
         return _either(schema, value, path, struct)
     if schema.type is None or (schema.format == "byte" and _is_bytes(value)):
         return ""
+    if schema.format == "byte" and type(value) is list:
+        bad = next(item for item in value if not _is_bytes([item]))
+        given = f"number {number(bad)}" if type(bad) in (int, float) else _NAMES[type(bad)]
+        return f"json: cannot unmarshal {given} into Go struct field {_field(struct, path)} of type uint8"
     if type(value) not in _PYTHON[schema.type]:
         return _wrong(_NAMES[type(value)], schema, path, struct)
     if schema.type == "object":

@@ -135,11 +135,11 @@ def _link(name: str, above: tuple[str, ...]) -> Defaulter | None:
         return None
     own = _rules().get(name) or Defaulter()
     for field, child in (definitions().get(name, {}).get("properties") or {}).items():
-        target, shape = _target(child)
-        if target == QUANTITY:
+        aim, shape = target(child)
+        if aim == QUANTITY:
             own.amounts.append((field, shape == "map"))
             continue
-        below = _link(target, (*above, name)) if target else None
+        below = _link(aim, (*above, name)) if aim else None
         if below is not None:
             own.children.append((field, shape, below))
     own.has_amounts = bool(own.amounts) or any(child.has_amounts for _, _, child in own.children)
@@ -148,7 +148,8 @@ def _link(name: str, above: tuple[str, ...]) -> Defaulter | None:
     return _made[name]
 
 
-def _target(node: Json) -> tuple[str, str]:
+def target(node: Json) -> tuple[str, str]:
+    """Return the definition that a field leads to, if any, and whether by itself, in a list or in a map."""
     if "$ref" in node:
         return node["$ref"], "one"
     for field, shape in (("items", "list"), ("additionalProperties", "map")):

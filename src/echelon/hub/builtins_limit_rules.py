@@ -7,11 +7,13 @@ from __future__ import annotations
 
 from typing import Any
 
-from echelon.hub.builtins_pod_rules import Found, Rule
+from echelon.hub.builtins_pod_rules import Found, Rule, resource_name
+from echelon.hub.metadata import qualified_problems
 from echelon.rules.quantity import InvalidQuantity, quantity_of
 
 Json = dict[str, Any]
 
+_LIMITED = ("Container", "PersistentVolumeClaim", "Pod")
 _POD_SCOPES = ("Terminating", "NotTerminating", "BestEffort", "NotBestEffort", "PriorityClass")
 _SCOPES = (*_POD_SCOPES, "CrossNamespacePodAffinity", "VolumeAttributesClass")
 _CONFLICTING = ({"BestEffort", "NotBestEffort"}, {"Terminating", "NotTerminating"})
@@ -48,6 +50,10 @@ def _range(found: Found, obj: Json, _old: Json | None) -> None:
     seen: set[str] = set()
     for index, item in enumerate((obj.get("spec") or {}).get("limits") or ()):
         path, kind = f"spec.limits[{index}]", item.get("type", "")
+        for problem in qualified_problems(kind):
+            found.invalid(f"{path}.type", kind, problem)
+        if kind and "/" not in kind and kind not in _LIMITED:
+            found.invalid(f"{path}.type", kind, "must be a standard limit type or fully qualified")
         if kind in seen:
             found.duplicate(f"{path}.type", kind)
         seen.add(kind)
@@ -60,7 +66,21 @@ def _range(found: Found, obj: Json, _old: Json | None) -> None:
         ):
             why = "either minimum or maximum storage value is required, but neither was provided"
             found.required(f"{path}.limits", why)
+        _names(found, item, path)
         _bounds(found, item, path, () if kind == "Pod" else ("default", "defaultRequest"))
+
+
+def _names(found: Found, item: Json, path: str) -> None:
+    """Check what is limited."""
+    for field in ("max", "min", "default", "defaultRequest", "maxLimitRequestRatio"):
+        for name in item.get(field) or {}:
+            where = f"{path}.{field}[{name}]"
+            for problem in qualified_problems(name):
+                found.invalid(where, name, problem)
+            if not (_is_standard(name) or name == "storage"):
+                found.invalid(where, name, "must be a standard resource type or fully qualified")
+            elif item.get("type") in ("Pod", "Container"):
+                resource_name(found, name, where)
 
 
 def _bounds(found: Found, item: Json, path: str, defaults: tuple[str, ...]) -> None:
@@ -70,19 +90,20 @@ def _bounds(found: Found, item: Json, path: str, defaults: tuple[str, ...]) -> N
             continue
         less, more = item.get(low) or {}, item.get(high) or {}
         for name in sorted(less.keys() & more.keys()):
-            if _amount(less[name]) > _amount(more[name]):
+            if amount_of(less[name]) > amount_of(more[name]):
                 value = (item.get(shown) or {})[name]
                 found.invalid(f"{path}.{field}[{name}]", value, words.format(less[name], more[name]))
     for name, ratio in sorted((item.get("maxLimitRequestRatio") or {}).items()):
-        if _amount(ratio) < 1:
+        if amount_of(ratio) < 1:
             why = f"ratio {ratio} is less than 1"
             found.invalid(f"{path}.maxLimitRequestRatio[{name}]", ratio, why)
 
 
-def _amount(text: Any) -> Any:
+def amount_of(text: Any) -> Any:
+    """Read a quantity; what is none was refused before and counts as nothing."""
     try:
         return quantity_of(text)
-    except InvalidQuantity:
+    except (InvalidQuantity, TypeError):
         return 0
 
 
@@ -95,9 +116,9 @@ def _quota(found: Found, obj: Json, _old: Json | None) -> None:
         if not _is_standard(name):
             found.invalid(path, name, "must be a standard resource type or fully qualified")
             found.invalid(path, name, "must be a standard resource for quota")
-        if _amount(amount) < 0:
+        if amount_of(amount) < 0:
             found.invalid(path, amount, "must be greater than or equal to 0")
-        elif (name in _COUNTED or name.startswith("count/")) and _amount(amount).denominator != 1:
+        elif (name in _COUNTED or name.startswith("count/")) and amount_of(amount).denominator != 1:
             found.invalid(path, amount, "must be an integer")
     scopes = spec.get("scopes") or []
     if any(scope not in _SCOPES for scope in scopes):

@@ -1,4 +1,4 @@
-"""Validation of NetworkPolicies and Ingresses.
+"""Validation of what concerns the network: policies, Ingresses and their classes, endpoints.
 
 What it must never do: check types; an object that gets here could be decoded.
 """
@@ -10,43 +10,13 @@ import re
 from typing import Any
 
 from echelon.hub import metadata
-from echelon.hub.builtins_pod_rules import Found, Rule
+from echelon.hub.builtins_pod_rules import PORT_RANGE, Found, Rule, port, port_name_problems
 from echelon.hub.builtins_selector_rules import label_selector
 
 Json = dict[str, Any]
 Network = ipaddress.IPv4Network | ipaddress.IPv6Network
 
 CIDR = "must be a valid CIDR value, (e.g. 10.9.8.0/24 or 2001:db8::/64)"
-PORT_RANGE = "must be between 1 and 65535, inclusive"
-_SERVICE_NAME = re.compile(r"[a-z]([-a-z0-9]*[a-z0-9])?\Z")
-_LABEL = re.compile(metadata.LABEL_FMT + r"\Z")
-_WORD = re.compile(r"[a-z0-9]([a-z0-9-]*[a-z0-9])?\Z")
-
-
-def port_name_problems(name: str) -> list[str]:
-    """Return what is wrong with the name of a port."""
-    found = []
-    if len(name) > 15:
-        found.append("must be no more than 15 characters")
-    if not re.fullmatch(r"[-a-z0-9]*", name):
-        found.append("must contain only alpha-numeric characters (a-z, 0-9), and hyphens (-)")
-    if not re.search(r"[a-z]", name):
-        found.append("must contain at least one letter (a-z)")
-    if "--" in name:
-        found.append("must not contain consecutive hyphens")
-    if name.startswith("-") or name.endswith("-"):
-        found.append("must not begin or end with a hyphen")
-    return found
-
-
-def port(found: Found, value: Any, path: str) -> None:
-    """Check a port that is a number or a name."""
-    if value.__class__ is int:
-        if not 1 <= value <= 65535:
-            found.invalid(path, value, PORT_RANGE)
-    elif value.__class__ is str:
-        for text in port_name_problems(value):
-            found.invalid(path, value, text)
 
 
 def _network_policy(found: Found, obj: Json, _old: Json | None) -> None:
@@ -233,7 +203,124 @@ def _service_backend(found: Found, service: Json, path: str) -> None:
         found.required(path, "port name or number is required")
 
 
+def _ingress_class(found: Found, obj: Json, old: Json | None) -> None:
+    spec = obj.get("spec") or {}
+    controller = spec.get("controller") or ""
+    if old is not None and controller != ((old.get("spec") or {}).get("controller") or ""):
+        found.invalid("spec.controller", controller, "field is immutable")
+    if not controller:
+        found.required("spec.controller")
+    elif len(controller) > MAX_CONTROLLER:
+        found.add(
+            "FieldValueTooLong", "spec.controller", f"Too long: may not be more than {MAX_CONTROLLER} bytes"
+        )
+    elif not _PATH.fullmatch(controller):
+        found.invalid("spec.controller", controller, 'must be a domain-prefixed path (such as "acme.io/foo")')
+    parameters = spec.get("parameters")
+    if parameters is None:
+        return
+    path = "spec.parameters"
+    for text in metadata.subdomain_problems(parameters["apiGroup"]) if parameters.get("apiGroup") else ():
+        found.invalid(f"{path}.apiGroup", parameters["apiGroup"], text)
+    for field in ("kind", "name"):
+        value = parameters.get(field) or ""
+        if not value:
+            found.required(f"{path}.{field}")
+        for bad in ("/", "%"):
+            if bad in value:
+                found.invalid(f"{path}.{field}", value, f"may not contain '{bad}'")
+    scope, namespace = parameters.get("scope"), parameters.get("namespace")
+    if scope is None:
+        found.required(f"{path}.scope")
+    elif scope not in ("Cluster", "Namespace"):
+        found.unsupported(f"{path}.scope", scope, ["Cluster", "Namespace"])
+    if scope == "Namespace" and not namespace:
+        found.required(f"{path}.namespace", "`parameters.scope` is set to 'Namespace'")
+    elif scope == "Cluster" and namespace is not None:
+        found.forbidden(f"{path}.namespace", "`parameters.scope` is set to 'Cluster'")
+
+
+MAX_CONTROLLER = 250
+_PATH = re.compile(metadata.SUBDOMAIN_FMT + r"/[A-Za-z0-9/\-._~%!$&'()*+,;=:]+")
+
+
+def _endpoints(found: Found, obj: Json, _old: Json | None) -> None:
+    for index, subset in enumerate(obj.get("subsets") or ()):
+        path = f"subsets[{index}]"
+        if not subset.get("addresses") and not subset.get("notReadyAddresses"):
+            found.required(path, "must specify `addresses` or `notReadyAddresses`")
+        for field in ("addresses", "notReadyAddresses"):
+            for at, each in enumerate(subset.get(field) or ()):
+                address(found, each.get("ip", ""), f"{path}.{field}[{at}].ip")
+        ports = subset.get("ports") or []
+        for at, one in enumerate(ports):
+            where, name = f"{path}.ports[{at}]", one.get("name") or ""
+            if not name and len(ports) > 1:
+                found.required(f"{where}.name")
+            for text in metadata.label_name_problems(name) if name else ():
+                found.invalid(f"{where}.name", name, text)
+            port(found, one.get("port", 0), f"{where}.port")
+            if (one.get("protocol") or "TCP") not in _PROTOCOLS:
+                found.unsupported(f"{where}.protocol", one["protocol"], list(_PROTOCOLS))
+
+
+_PROTOCOLS = ("SCTP", "TCP", "UDP")
+
+
+def address(found: Found, text: str, where: str) -> None:
+    """Check an address of the network."""
+    try:
+        ipaddress.ip_address(text)
+    except ValueError:
+        found.invalid(where, text, "must be a valid IP address, (e.g. 10.9.8.7 or 2001:db8::ffff)")
+
+
+def _endpoint_slice(found: Found, obj: Json, old: Json | None) -> None:
+    kind = obj.get("addressType", "")
+    if not kind:
+        found.required("addressType")
+    elif kind not in ("IPv4", "IPv6", "FQDN"):
+        found.unsupported("addressType", kind, ["FQDN", "IPv4", "IPv6"])
+    if old is not None and kind != old.get("addressType"):
+        found.invalid("addressType", kind, "field is immutable")
+    for index, one in enumerate(obj.get("endpoints") or ()):
+        path = f"endpoints[{index}].addresses"
+        if not one.get("addresses"):
+            found.required(path, "must contain at least 1 address")
+        for at, each in enumerate(one.get("addresses") or ()):
+            if kind == "FQDN":
+                for text in metadata.subdomain_problems(each):
+                    found.invalid(f"{path}[{at}]", each, text)
+            else:
+                _address_of(found, kind, each, f"{path}[{at}]")
+    taken: set[str] = set()
+    for index, one in enumerate(obj.get("ports") or ()):
+        path, name = f"ports[{index}]", one.get("name") or ""
+        if name in taken:
+            found.duplicate(f"{path}.name", name)
+        taken.add(name)
+        for text in metadata.label_name_problems(name) if name else ():
+            found.invalid(f"{path}.name", name, text)
+        if one.get("protocol") is None:
+            found.required(f"{path}.protocol")
+        elif one["protocol"] not in _PROTOCOLS:
+            found.unsupported(f"{path}.protocol", one["protocol"], list(_PROTOCOLS))
+
+
+def _address_of(found: Found, kind: str, text: str, where: str) -> None:
+    try:
+        version = f"IPv{ipaddress.ip_address(text).version}"
+    except ValueError:
+        found.invalid(where, text, "must be a valid IP address, (e.g. 10.9.8.7 or 2001:db8::ffff)")
+        return
+    if kind in ("IPv4", "IPv6") and version != kind:
+        found.invalid(where, text, f"must be an {kind} address")
+
+
 RULES: dict[str, Rule] = {
+    "/endpoints": _endpoints,
+    "discovery.k8s.io/endpointslices": _endpoint_slice,
+    "networking.k8s.io/ingressclasses": _ingress_class,
     "networking.k8s.io/ingresses": _ingress,
     "networking.k8s.io/networkpolicies": _network_policy,
 }

@@ -1,4 +1,4 @@
-"""Validation of LimitRanges, Leases, disruption budgets and autoscalers.
+"""Validation of Leases, disruption budgets and autoscalers.
 
 What it must never do: check types; an object that gets here could be decoded.
 """
@@ -8,97 +8,11 @@ from __future__ import annotations
 import re
 from typing import Any
 
-from echelon.hub import metadata
+from echelon.hub.builtins_limit_rules import amount_of
 from echelon.hub.builtins_pod_rules import Found, Rule
 from echelon.hub.builtins_selector_rules import label_selector
-from echelon.rules.quantity import InvalidQuantity, quantity_of
 
 Json = dict[str, Any]
-
-_LIMIT_TYPES = ("Container", "PersistentVolumeClaim", "Pod")
-_RESOURCES = frozenset(
-    [
-        "cpu",
-        "memory",
-        "ephemeral-storage",
-        "requests.cpu",
-        "requests.memory",
-        "requests.ephemeral-storage",
-        "limits.cpu",
-        "limits.memory",
-        "limits.ephemeral-storage",
-        "pods",
-        "resourcequotas",
-        "services",
-        "replicationcontrollers",
-        "secrets",
-        "persistentvolumeclaims",
-        "configmaps",
-        "storage",
-        "requests.storage",
-        "services.nodeports",
-        "services.loadbalancers",
-    ]
-)
-_AMOUNTS = ("max", "min", "default", "defaultRequest", "maxLimitRequestRatio")
-
-
-def _amount(value: Any) -> Any:
-    try:
-        return quantity_of(value)
-    except (InvalidQuantity, TypeError):
-        return 0
-
-
-def _limit_range(found: Found, obj: Json, _old: Json | None) -> None:
-    taken: set[str] = set()
-    for index, item in enumerate((obj.get("spec") or {}).get("limits") or ()):
-        path, kind = f"spec.limits[{index}]", item.get("type", "")
-        for text in metadata.qualified_problems(kind):
-            found.invalid(f"{path}.type", kind, text)
-        if kind and "/" not in kind and kind not in _LIMIT_TYPES:
-            found.invalid(f"{path}.type", kind, "must be a standard limit type or fully qualified")
-        if kind in taken:
-            found.duplicate(f"{path}.type", kind)
-        taken.add(kind)
-        if kind == "Pod":
-            for field in ("default", "defaultRequest"):
-                if item.get(field):
-                    found.forbidden(f"{path}.{field}", "may not be specified when `type` is 'Pod'")
-        if kind == "PersistentVolumeClaim" and not any(
-            "storage" in (item.get(field) or {}) for field in ("min", "max")
-        ):
-            found.required(
-                f"{path}.limits",
-                "either minimum or maximum storage value is required, but neither was provided",
-            )
-        _limit_amounts(found, item, path)
-
-
-def _limit_amounts(found: Found, item: Json, path: str) -> None:
-    for field in _AMOUNTS:
-        for name in item.get(field) or {}:
-            where = f"{path}.{field}[{name}]"
-            for text in metadata.qualified_problems(name):
-                found.invalid(where, name, text)
-            if "/" not in name and name not in _RESOURCES and not name.startswith("hugepages-"):
-                found.invalid(where, name, "must be a standard resource type or fully qualified")
-    for low, high in (
-        ("min", "max"),
-        ("min", "defaultRequest"),
-        ("defaultRequest", "max"),
-        ("defaultRequest", "default"),
-        ("default", "max"),
-        ("min", "default"),
-    ):
-        for name, amount in (item.get(low) or {}).items():
-            above = (item.get(high) or {}).get(name)
-            if above is not None and _amount(amount) > _amount(above):
-                why = f"{low} value {amount} is greater than {high} value {above}"
-                found.invalid(f"{path}.{low}[{name}]", str(amount), why)
-    for name, ratio in (item.get("maxLimitRequestRatio") or {}).items():
-        if _amount(ratio) < 1:
-            found.invalid(f"{path}.maxLimitRequestRatio[{name}]", str(ratio), f"ratio {ratio} is less than 1")
 
 
 def _lease(found: Found, obj: Json, _old: Json | None) -> None:
@@ -211,7 +125,7 @@ def _target(found: Found, kind: str, target: Json, path: str) -> None:
     if share is not None and share < 1:
         found.invalid(f"{path}.averageUtilization", share, "must be greater than 0")
     for name, amount in (("value", value), ("averageValue", average)):
-        if amount is not None and _amount(amount) <= 0:
+        if amount is not None and amount_of(amount) <= 0:
             found.invalid(f"{path}.{name}", str(amount), "must be positive")
     if kind in ("Resource", "ContainerResource"):
         if share is not None and average is not None:
@@ -229,7 +143,6 @@ def _target(found: Found, kind: str, target: Json, path: str) -> None:
 
 
 RULES: dict[str, Rule] = {
-    "/limitranges": _limit_range,
     "autoscaling/horizontalpodautoscalers": _autoscaler,
     "coordination.k8s.io/leases": _lease,
     "policy/poddisruptionbudgets": _disruption_budget,

@@ -8,11 +8,13 @@ What it must never do: check types; an object that gets here could be decoded.
 
 from __future__ import annotations
 
+from functools import cache
 from typing import Any
 
 from echelon.hub import (
     builtins_access_rules,
     builtins_core_rules,
+    builtins_defaults,
     builtins_hook_rules,
     builtins_limit_rules,
     builtins_network_rules,
@@ -48,9 +50,12 @@ REQUIRED: dict[str, tuple[str, ...]] = {
     "RuleWithOperations": ("operations", "apiGroups", "apiVersions", "resources"),
     "SecretKeySelector": ("key",),
     "SecretVolumeSource": ("secretName",),
-    "ServiceReference": ("namespace", "name"),
+    "admissionregistration.v1.ServiceReference": ("namespace", "name"),
 }
-"""By definition: texts and lists that must not be empty, wherever the definition is used."""
+"""By definition: texts and lists that must not be empty, wherever the definition is used.
+
+A definition whose name another group has too is named with its group and version.
+"""
 
 RULES: dict[str, Rule] = {
     **builtins_workload_rules.RULES,
@@ -70,11 +75,33 @@ def problems(kind: Kind, schema: Schema, obj: Json, old: Json | None) -> list[di
     rule = RULES.get(kind.resource)
     if rule is not None:
         rule(found, obj, old)
-    if not is_ok(schema, obj):
+    if _has_required(schema.ref or "") or not is_ok(schema, obj):
         for name, child in schema.properties.items():
             if name not in ("metadata", "status") and name in obj:
                 _walk(found, child, obj[name], name)
     return found.causes
+
+
+def _required(definition: str) -> tuple[str, ...]:
+    """Return what must not be empty in a definition."""
+    parts = definition.split(".")
+    return REQUIRED.get(parts[-1]) or REQUIRED.get(".".join(parts[-3:]), ())
+
+
+@cache
+def _has_required(definition: str) -> bool:
+    """Say whether a definition, or one that it leads to, has something that must not be empty."""
+    seen, waiting = set(), [definition]
+    known = builtins_defaults.definitions()
+    while waiting:
+        name = waiting.pop()
+        if _required(name):
+            return True
+        if name not in seen:
+            seen.add(name)
+            nodes = (known.get(name, {}).get("properties") or {}).values()
+            waiting += [builtins_defaults.target(node)[0] for node in nodes]
+    return False
 
 
 def _walk(found: Found, schema: Schema, value: Any, path: str) -> None:
@@ -86,8 +113,7 @@ def _walk(found: Found, schema: Schema, value: Any, path: str) -> None:
         for index, item in enumerate(value):
             _walk(found, schema.items, item, f"{path}[{index}]")
     elif value.__class__ is dict:
-        needed = REQUIRED.get(schema.ref.rsplit(".", 1)[-1], ()) if schema.ref else ()
-        for name in needed:
+        for name in _required(schema.ref or ""):
             if not value.get(name) and not found.has(f"{path}.{name}"):
                 found.required(f"{path}.{name}")
         for name, item in value.items():

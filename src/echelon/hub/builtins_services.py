@@ -44,6 +44,7 @@ def changed(call: Call, new: Json, old: Json) -> None:
     spec, was = new.get("spec"), old.get("spec")
     if spec.__class__ is not dict or was.__class__ is not dict:
         return
+    spec = new["spec"] = dict(spec)
     if spec.get("type") != "ExternalName" and was.get("type") != "ExternalName":
         for field in ("clusterIP", "clusterIPs", "ipFamilies", "ipFamilyPolicy", "healthCheckNodePort"):
             if not spec.get(field) and was.get(field) and _still(spec, field):

@@ -9,6 +9,7 @@ from typing import Any
 
 from echelon.hub import metadata
 from echelon.hub.builtins_pod_rules import Found, Rule, pod_spec, template
+from echelon.hub.builtins_selector_rules import label_selector
 
 Json = dict[str, Any]
 
@@ -28,6 +29,7 @@ def _workload(found: Found, obj: Json, old: Json | None, restart: tuple[str, ...
         found.required("spec.selector")
     elif not selector.get("matchLabels") and not selector.get("matchExpressions"):
         found.invalid("spec.selector", selector, "empty selector is invalid for deployment")
+    label_selector(found, selector, "spec.selector")
     _template(found, spec, selector, restart)
     if old is not None:
         _unchanged(found, obj, old, "spec.selector")
@@ -77,6 +79,7 @@ def _stateful_set(found: Found, obj: Json, old: Json | None) -> None:
         found.required("spec.selector")
     elif not selector.get("matchLabels") and not selector.get("matchExpressions"):
         found.invalid("spec.selector", selector, "empty selector is invalid for statefulset")
+    label_selector(found, selector, "spec.selector")
     name = spec.get("serviceName") or ""
     for text in metadata.label_name_problems(name) if name else ():
         found.invalid("spec.serviceName", name, text)
@@ -147,23 +150,32 @@ def _pod(found: Found, obj: Json, old: Json | None) -> None:
     if old is None:
         pod_spec(found, spec, "spec")
         return
+    for field in ("containers", "initContainers"):
+        for index, container in enumerate(spec.get(field) or ()):
+            if not container.get("image"):
+                found.required(f"spec.{field}[{index}].image")
     was = dict(old.get("spec") or {})
     now = dict(spec)
+    kept = [{**each, "tolerationSeconds": None} for each in now.get("tolerations") or ()]
+    if any({**each, "tolerationSeconds": None} not in kept for each in was.get("tolerations") or ()):
+        found.forbidden(
+            "spec.tolerations", "existing toleration can not be modified except its tolerationSeconds"
+        )
     for name in (
         "activeDeadlineSeconds",
-        "terminationGracePeriodSeconds",
         "tolerations",
         "nodeName",
         "schedulingGates",
     ):
         was.pop(name, None)
         now.pop(name, None)
+    if (was.get("terminationGracePeriodSeconds") or 0) < 0 and now.get("terminationGracePeriodSeconds") == 1:
+        was["terminationGracePeriodSeconds"] = 1
     for field in ("containers", "initContainers", "ephemeralContainers"):
         for each in (was, now):
             if each.get(field):
                 each[field] = [
-                    {key: value for key, value in item.items() if key not in ("image", "resources")}
-                    for item in each[field]
+                    {key: value for key, value in item.items() if key != "image"} for item in each[field]
                 ]
     if now != was:
         found.forbidden(

@@ -108,6 +108,16 @@ def compile_cel(source: str, variables: Mapping[str, Type]) -> Program:
     return Program(tuple(variables), term, compiler.size)
 
 
+def typed_tree(source: str, variables: Mapping[str, Type]) -> tuple[Node, dict[int, Type]]:
+    """Return the syntax tree of an expression and the types of its nodes; raise where it does not compile."""
+    tree = parse(source)
+    compiler = Compiler(variables)
+    compiler.term(tree)
+    if compiler.problems:
+        raise CelCompileError(compiler.problems[0][1])
+    return tree, compiler.types
+
+
 def _shown(source: str, offset: int, text: str) -> str:
     before = source[:offset]
     line = before.count("\n") + 1
@@ -127,6 +137,8 @@ class Compiler:
         }
         self.size = len(variables) + 1
         self.problems: list[tuple[int, str]] = []
+        self.types: dict[int, Type] = {}
+        """What every node was found to be, by its identity: the estimate of its cost asks."""
 
     def fail(self, at: int, text: str) -> Term:
         """Note a problem and go on with a part of type error."""
@@ -136,6 +148,7 @@ class Compiler:
     def term(self, node: Node) -> Term:
         """Compile one node."""
         made: Term = getattr(self, "_" + node.kind)(node)
+        self.types[id(node)] = made.type
         return made
 
     def slot(self) -> int:

@@ -30,8 +30,8 @@ from echelon.hub.status import StatusError, bad_request, internal
 
 Json = dict[str, Any]
 MODES = ("Ignore", "Warn", "Strict")
-NULLS = (b"null", b"Null", b"NULL", b"~", b":\n", b"- \n", b"-\n")
-"""Without one of these a request holds no null; JSON knows the first, YAML all of them."""
+NULLS = (b"null", b"Null", b"NULL", b"~", b":\n", b"- \n", b"-\n", b'"copy"')
+"""Without one of these a request makes no null; JSON knows the first and the last, which copies what is not there."""
 
 MAX_WARNINGS = 20
 """Warning headers on one answer: enough to see the mistake, small enough for header limits."""

@@ -10,6 +10,7 @@ What it must never do: run for custom resources themselves.
 from __future__ import annotations
 
 import re
+from functools import partial
 from typing import Any
 
 import msgspec
@@ -45,7 +46,7 @@ def definition(found: Found, obj: Json, old: Json | None) -> None:
         found.required("spec.scope")
     elif scope not in ("Cluster", "Namespaced"):
         found.unsupported("spec.scope", scope, ["Cluster", "Namespaced"])
-    _versions(found, spec, obj.get("status") or {})
+    _versions(found, spec, obj.get("status") or {}, (old or {}).get("spec") or {})
     if spec.get("preserveUnknownFields"):
         found.invalid(
             "spec.preserveUnknownFields",
@@ -110,7 +111,8 @@ def _shown(version: Json) -> msgspec.Raw:
     return msgspec.Raw(msgspec.json.encode(made))
 
 
-def _versions(found: Found, spec: Json, status: Json) -> None:
+def _versions(found: Found, spec: Json, status: Json, before: Json) -> None:
+    known = {each.get("name"): each.get("schema") for each in before.get("versions") or ()}
     versions = spec.get("versions")
     if versions is not None:
         versions = [each or {} for each in versions]  # null in a list of Go structs is an empty one
@@ -124,7 +126,7 @@ def _versions(found: Found, spec: Json, status: Json) -> None:
     for index, each in enumerate(versions or ()):
         _label(found, f"spec.versions[{index}].name", each.get("name"))
     for field, check in (
-        ("schema", schema_rules),
+        ("schema", partial(_schema, known)),
         ("subresources", _subresources),
         ("additionalPrinterColumns", _columns),
         ("selectableFields", _selectable),
@@ -147,6 +149,10 @@ def _versions(found: Found, spec: Json, status: Json) -> None:
 
 
 _SHARED = {"schema": "spec.validation", "subresources": "spec.subresources"}
+
+
+def _schema(known: dict[Any, Any], found: Found, value: Json, path: str, version: Json) -> None:
+    schema_rules(found, value, path, is_new=known.get(version.get("name", "")) != value)
 
 
 def _each(found: Found, versions: list[Json], field: str, check: Any) -> None:

@@ -1,4 +1,4 @@
-"""Validation of the schemas of definitions: structural, defaults that fit, rules that compile.
+"""Validation of the schemas of definitions: structural, defaults that fit; its rules are `crd_cel_rules`'.
 
 What it decides: which schemas the server would refuse, with its words and paths.
 
@@ -9,29 +9,24 @@ from __future__ import annotations
 
 from typing import Any
 
-import msgspec
-
 from echelon.hub import regex
 from echelon.hub.builtins_pod_rules import Found
-from echelon.hub.cel_compile import CelCompileError, compile_cel
-from echelon.hub.cel_types import Type, type_of
-from echelon.hub.schema_cel import uses_old, variables
-from echelon.hub.schema_node import Rule, Schema, compile_schema
+from echelon.hub.crd_cel_rules import check_rules, children
+from echelon.hub.schema_node import Schema, compile_schema
 from echelon.hub.schema_prune import copy_json, prune_part
 from echelon.hub.schema_validate import explain
 
 Json = dict[str, Any]
 
 TYPES = ("array", "boolean", "integer", "number", "object", "string")
-REASONS = ("FieldValueDuplicate", "FieldValueForbidden", "FieldValueInvalid", "FieldValueRequired")
 _LOGIC = ("allOf", "anyOf", "oneOf")
 _NOT_IN_LOGIC = ("type", "default", "nullable", "additionalProperties", "description", "title")
 MAX_DEPTH = 64
 """Nesting of a schema; deeper ones are refused instead of walked."""
 
 
-def schema_rules(found: Found, value: Json, path: str, _version: Json) -> None:
-    """Check the schema of a version."""
+def schema_rules(found: Found, value: Json, path: str, *, is_new: bool = True) -> None:
+    """Check the schema of a version; what its rules cost is asked only of a new one."""
     root = value["openAPIV3Schema"]
     where = f"{path}.openAPIV3Schema"
     before = len(found.causes)
@@ -45,7 +40,7 @@ def schema_rules(found: Found, value: Json, path: str, _version: Json) -> None:
     if len(found.causes) == before:  # defaults and rules are judged by schemas that make sense
         compiled = compile_schema(root)
         _defaults(found, compiled, where)
-        _rules(found, compiled, where, root=True)
+        check_rules(found, compiled, where, is_new=is_new)
 
 
 def _metadata(found: Found, root: Json, where: str) -> None:
@@ -148,15 +143,6 @@ def _lists(found: Found, node: Json, path: str) -> None:
             )
 
 
-def _children(schema: Schema, path: str) -> list[tuple[Schema, str]]:
-    below = [(child, f"{path}.properties[{name}]") for name, child in sorted(schema.properties.items())]
-    if schema.items is not None:
-        below.append((schema.items, f"{path}.items"))
-    if isinstance(schema.additional, Schema):
-        below.append((schema.additional, f"{path}.additionalProperties"))
-    return below
-
-
 def _defaults(found: Found, schema: Schema, path: str) -> None:
     if schema.has_default and schema.default is not None:
         pruned = copy_json(schema.default)
@@ -164,86 +150,5 @@ def _defaults(found: Found, schema: Schema, path: str) -> None:
             found.invalid(f"{path}.default", schema.default, "must not have unknown fields")
         for cause in explain(schema, schema.default, prefix=f"{path}.default"):
             found.add(cause.reason, cause.field, cause.message)
-    for child, where in _children(schema, path):
+    for child, where in children(schema, path):
         _defaults(found, child, where)
-
-
-def _rules(found: Found, schema: Schema, path: str, *, root: bool = False) -> None:
-    declared = type_of(schema, root=root) if schema.rules else None
-    if schema.rules and declared is None:
-        found.add(
-            "InternalError",
-            f"{path}.x-kubernetes-validations",
-            "Internal error: internal error: failed to construct type information for x-kubernetes-validations "
-            "rules: unable to convert structural schema to CEL declarations",
-        )
-    for index, rule in enumerate(schema.rules):
-        where = f"{path}.x-kubernetes-validations[{index}]"
-        if not rule.rule.strip():
-            found.required(f"{where}.rule", "rule is not specified")
-        elif declared is not None:
-            _rule(found, schema, rule, declared, where)
-    for child, where in _children(schema, path):
-        _rules(found, child, where)
-
-
-def _rule(found: Found, schema: Schema, rule: Rule, declared: Type, where: str) -> None:
-    _rule_facts(found, schema, rule, where)
-    names = variables(declared, rule)
-    try:
-        if compile_cel(rule.rule, names).type.kind not in ("bool", "dyn"):
-            found.invalid(f"{where}.rule", shown(rule), "cel expression must evaluate to a bool")
-    except CelCompileError as error:
-        found.invalid(f"{where}.rule", shown(rule), f"compilation failed: {error}")
-    if not rule.message_expression:
-        return
-    try:
-        if compile_cel(rule.message_expression, names).type.kind not in ("string", "dyn"):
-            found.invalid(
-                f"{where}.messageExpression", shown(rule), "messageExpression must evaluate to a string"
-            )
-    except CelCompileError as error:
-        found.invalid(
-            f"{where}.messageExpression", shown(rule), f"messageExpression compilation failed: {error}"
-        )
-
-
-def _rule_facts(found: Found, schema: Schema, rule: Rule, where: str) -> None:
-    if "\n" in rule.message.strip():
-        found.invalid(f"{where}.message", rule.message, "must not contain line breaks")
-    elif not rule.message and "\n" in rule.rule.strip():
-        found.required(f"{where}.message", "message must be specified if rule contains line breaks")
-    if rule.reason and rule.reason not in REASONS:
-        found.unsupported(f"{where}.reason", rule.reason, list(REASONS))
-    if rule.field_path and not _is_field(schema, rule.field_path):
-        found.invalid(f"{where}.fieldPath", rule.field_path, "must be a valid path")
-    if rule.optional_old_self is not None and not uses_old(rule.rule):
-        found.invalid(
-            f"{where}.optionalOldSelf",
-            rule.optional_old_self,
-            "may not be set if oldSelf is not used in rule",
-        )
-
-
-def _is_field(schema: Schema, path: str) -> bool:
-    if not path.startswith("."):
-        return False
-    node: Schema | None = schema
-    for name in path[1:].replace("['", ".").replace("']", "").split("."):
-        if node is None:
-            return False
-        node = node.properties.get(name) or (node.additional if isinstance(node.additional, Schema) else None)
-    return node is not None
-
-
-def shown(rule: Rule) -> msgspec.Raw:
-    """Print a rule as the server's own type, fields in its order."""
-    made = {
-        "Rule": rule.rule,
-        "Message": rule.message,
-        "MessageExpression": rule.message_expression,
-        "Reason": rule.reason or None,
-        "FieldPath": rule.field_path,
-        "OptionalOldSelf": rule.optional_old_self,
-    }
-    return msgspec.Raw(msgspec.json.encode(made))

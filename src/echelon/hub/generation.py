@@ -36,7 +36,7 @@ COUNTED: dict[str, tuple[str, ...]] = {
     "flowcontrol.apiserver.k8s.io/flowschemas": _SPEC,
     "flowcontrol.apiserver.k8s.io/prioritylevelconfigurations": _SPEC,
     "autoscaling/horizontalpodautoscalers": _SPEC,
-    "discovery.k8s.io/endpointslices": ("endpoints", "ports"),
+    "discovery.k8s.io/endpointslices": ("endpoints", "ports", "metadata.labels", "metadata.annotations"),
     "scheduling.k8s.io/priorityclasses": ("value",),
     "resource.k8s.io/deviceclasses": _SPEC,
 }
@@ -58,6 +58,6 @@ def moved(kind: Kind, new: Json, old: Json) -> bool:
 
 
 def _at(obj: Json, path: str) -> Any:
-    if path == "metadata.annotations":
-        return obj["metadata"].get("annotations")
+    if path.startswith("metadata."):
+        return obj["metadata"].get(path.removeprefix("metadata."))
     return obj.get(path)

@@ -10,7 +10,7 @@ import base64
 from collections.abc import Callable
 from typing import Any
 
-from echelon.hub import builtins_computed, builtins_services, crd_status, pod_warnings
+from echelon.hub import builtins_computed, builtins_pods, builtins_services, crd_status, pod_warnings
 from echelon.hub.call import Call
 from echelon.hub.cluster import CRDS
 from echelon.hub.kinds import Kind
@@ -77,6 +77,8 @@ def on_status(kind: Kind, new: Json, old: Json) -> None:
         annotations = new["metadata"].get("annotations") or {}
         kept = (old["metadata"].get("annotations") or {}).get(_GENERATION, "0")
         new["metadata"]["annotations"] = {**annotations, _GENERATION: kept}
+    if kind.resource == "/pods" and (old.get("status") or {}).get("qosClass"):
+        new["status"] = {**(new.get("status") or {}), "qosClass": old["status"]["qosClass"]}
 
 
 def namespace_allows(call: Call) -> None:
@@ -183,6 +185,7 @@ ON_CREATE: dict[str, Callable[[Call, Json], None]] = {
     CRDS: crd_status.born,
 }
 ON_UPDATE: dict[str, Callable[[Call, Json, Json], None]] = {
+    "/pods": builtins_pods.pod_changed,
     "/namespaces": _changed_namespace,
     "/services": builtins_services.changed,
     "apps/daemonsets": _changed_daemon_set,

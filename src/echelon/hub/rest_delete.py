@@ -41,6 +41,11 @@ RETURN_DELETED = frozenset(
         "/podtemplates",
         "/persistentvolumes",
         "/persistentvolumeclaims",
+        "storage.k8s.io/csidrivers",
+        "storage.k8s.io/csinodes",
+        "storage.k8s.io/storageclasses",
+        "storage.k8s.io/volumeattachments",
+        "storage.k8s.io/volumeattributesclasses",
     }
 )
 """Resources whose deletion answers with the object, not with a Status."""
@@ -122,6 +127,8 @@ def remove(call: Call, entry: Entry, old: Json, options: Json) -> tuple[Entry, b
     marked = meta.get("deletionTimestamp")
     held = bool(finalizers) or call.kind.resource == CRDS or held_by_spec(call, old)
     if not held and not grace:
+        if call.kind.resource == "/pods" and not marked:
+            entry, old = _mark_ended(call, entry, old)  # asked to end, and there is nothing to wait for
         return erase(call, entry, old), True
     if marked:
         before = meta.get("deletionGracePeriodSeconds") or 0
@@ -143,6 +150,23 @@ def remove(call: Call, entry: Entry, old: Json, options: Json) -> tuple[Entry, b
         crd_status.mark(new, rfc3339(call.hub.world.now()))
     after = write(call, new, entry)
     return after, False
+
+
+def _mark_ended(call: Call, entry: Entry, old: Json) -> tuple[Entry, Json]:
+    """Write that a pod is being deleted without any delay: its watchers see that before its end."""
+    meta = {
+        **old["metadata"],
+        "deletionGracePeriodSeconds": 0,
+        "generation": old["metadata"]["generation"] + 1,
+    }
+    meta["deletionTimestamp"] = rfc3339(call.hub.world.now())
+    new = {**old, "metadata": meta}
+    store = call.hub.store
+    rev = store.next_revision()
+    meta["resourceVersion"] = str(rev)
+    marked = entry_of(call.key, rev, call.kind.write(new), meta)
+    store.write(call.table, marked, entry)
+    return marked, new
 
 
 def erase(call: Call, entry: Entry, old: Json) -> Entry:

@@ -148,7 +148,7 @@ async def list_objects(call: Call) -> Response:
     meta: Json = (
         {"continue": "", "resourceVersion": str(rev)} if call.kind.custom else {"resourceVersion": str(rev)}
     )
-    if limit and len(entries) > limit:
+    if limit and (len(entries) > limit or _goes_on(call, scope, entries[limit - 1 :], then)):
         meta["continue"] = write_token(rev, entries[limit - 1].key + "\x00")
         if match is None:
             meta["remainingItemCount"] = len(entries) - limit
@@ -161,6 +161,11 @@ def render_list(call: Call, form: Form, entries: list[Entry], meta: Json) -> Res
     if form.plain:
         return Response(200, pieces(call, entries, meta))
     return _shaped_list(call, form, entries, meta)
+
+
+def _goes_on(call: Call, scope: str, last: list[Entry], then: dict[str, Entry | None] | None) -> bool:
+    """Say whether a full page may not be the last: what comes after was not looked at yet, selected or not."""
+    return bool(last) and bool(select(call.table, scope, None, last[0].key + "\x00", then))
 
 
 def pieces(call: Call, entries: list[Entry], meta: Json) -> list[bytes]:

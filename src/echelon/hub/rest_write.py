@@ -207,8 +207,8 @@ async def change_entry(call: Call, change: Change, operation: str = "Update") ->
             if call.kind.namespaced:
                 new["metadata"] = {"namespace": call.namespace, **new["metadata"]}
             await call.hub.admission.mutate(call, new, old)
-        new = prepare_update(call, old, new)
         conform.settle(call, new)
+        new = prepare_update(call, old, new)
         if shown is entry and unchanged(old, new):
             await call.hub.store.durable(entry.rev)  # nothing to write, but what is shown must be durable
             return entry.body
@@ -323,6 +323,7 @@ def _status_of(kind: Kind, old: Json, new: Json) -> Json:
     if "status" in new:
         made["status"] = new["status"]
     meta = dict(old["metadata"])
+    meta.pop("managedFields", None)
     if new["metadata"].get("managedFields"):
         meta["managedFields"] = new["metadata"]["managedFields"]
     if not kind.custom:

@@ -209,13 +209,13 @@ def apply_defaults(schema: Schema, obj: JSON) -> None:
 
 
 def buried(schema: Schema, obj: JSON, path: str = "") -> list[str]:
-    """List fields of objects that stand where a plain value is expected: nobody knows them."""
+    """List fields of objects that stand where something else is expected: nobody knows them."""
     if obj.__class__ is list:
         inner = schema.items or schema
         return [text for at, item in enumerate(obj) for text in buried(inner, item, f"{path}[{at}]")]
     if obj.__class__ is not dict:
         return []
-    plain = schema.type in ("string", "integer", "number", "boolean") or schema.int_or_string
+    plain = schema.type not in (None, "object") or schema.int_or_string
     if plain and not schema.preserve_unknown:
         return [f"{path}.{name}" for name in obj]
     found: list[str] = []

@@ -42,9 +42,6 @@ MAX_WAITING_BYTES = 256 * 1024 * 1024
 MAX_LINE = 64 * 1024
 """Bytes of a request line: selectors and continue tokens are long."""
 
-MAX_FIELD = 16 * 1024
-"""Bytes of one header: tokens with many claims are long."""
-
 BODY_S = 60.0
 """How long a body may take to arrive; kube-apiserver gives a whole request as long."""
 
@@ -77,7 +74,6 @@ class Server:
             handler_cancellation=True,  # else the watch of a client that left lives on until the next event
             auto_decompress=False,  # as kube-apiserver; nothing small can become large
             max_line_size=MAX_LINE,
-            max_field_size=MAX_FIELD,
         )
         self._listener: asyncio.Server | None = None
 

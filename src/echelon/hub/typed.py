@@ -19,7 +19,7 @@ from __future__ import annotations
 from typing import Any
 
 from echelon.hub.fieldset import LEAF, FieldSet, element_text, key_element, value_element
-from echelon.hub.shape import ATOMIC, MAP, OBJECT_META, Shape
+from echelon.hub.shape import ATOMIC, MAP, OBJECT_META, SET, Shape
 from echelon.rules.merge import same
 
 JSON = Any
@@ -54,6 +54,9 @@ class Mistyped(ValueError):
         self.errors = errors
 
 
+_NULL_ELEMENT = "associative list without keys has an element that's an explicit null"
+
+
 class _NoIdentity(ValueError):
     """A list item that cannot be told from the others."""
 
@@ -73,7 +76,7 @@ def item_element(item: JSON, shape: Shape) -> str:
         if type(item) is list:
             raise _NoIdentity("not supported: associative list with lists as elements")
         if item is None:
-            raise _NoIdentity("associative list without keys has an element that's an explicit null")
+            raise _NoIdentity(_NULL_ELEMENT)
         return value_element(item)
     if item is None:
         raise _NoIdentity("associative list with keys may not have a null element")
@@ -352,6 +355,13 @@ def _check_atomic(value: JSON, shape: Shape, path: str, errors: list[str]) -> No
                 return
             _check_inside(item, shape.field(key), f"{path}.{key}", errors)
     elif type(value) is list:
+        seen: set[str] = set()
+        for item in value if shape.list_kind == SET else ():
+            if item is None:
+                errors.append(f"{path}: element {len(seen)}: {_NULL_ELEMENT}")
+            if type(item) is str and item in seen:
+                errors.append(f"{path}: duplicate entries for key {element_text(value_element(item))}")
+            seen.add(item if type(item) is str else "")
         for index, item in enumerate(value):
             _check_inside(item, shape.item, f"{path}[{index}]", errors)
 

@@ -264,11 +264,17 @@ def _row_of(binding: Binding, wanted: Mapping[str, Target], going: Collection[st
 
 # --- the step -------------------------------------------------------------------------------------------------------
 def _plan(scope: Scope, rows: Sorted, limits: Limits, wanted: Mapping[str, Target], now: datetime) -> Plan:
-    """R-ROLL-6: what has failed is updated at once, the rest within the limits, removals first."""
+    """R-ROLL-6: what has failed is updated at once, the rest within the limits, removals first.
+
+    R-ROLL-7: what a cluster that is gone had is let go at once; kept back, it would be taken away from the cluster
+    when that returns, at the very moment when it is picked anew.
+    """
     may_go = max(rows.ready_count - rows.leaving_ready_count - (limits.target - limits.max_unavailable), 0)
     may_start = max(limits.target + limits.max_surge - rows.can_be_ready_count, 0)
-    removed, kept = rows.removing[:may_go], rows.removing[may_go:]
-    left = may_go - len(removed)
+    gone = [binding for binding in rows.removing if binding.spec.target_cluster not in wanted]
+    removing = [binding for binding in rows.removing if binding.spec.target_cluster in wanted]
+    removed, kept = [*gone, *removing[:may_go]], removing[may_go:]
+    left = max(may_go - len(removing), 0)
     updated = [*rows.broken, *rows.outdated[:left], *rows.starting[:may_start]]
     waiting = [*rows.outdated[left:], *rows.starting[may_start:]]
     said: list[Action] = [

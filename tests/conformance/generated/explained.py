@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import json
 from dataclasses import dataclass
 from fnmatch import fnmatchcase
 from pathlib import Path
 
 import yaml
 
-from tests.conformance.generated.sequence import Difference
+from tests.conformance.generated.difference import Difference
 
 FILE = Path(__file__).parent / "explained.yaml"
 
@@ -28,6 +29,14 @@ class Explanation:
     """Words of the real server's refusal."""
     hub_says: str = ""
     """Words of the hub's."""
+    sent: str = ""
+    """Text of the request's body."""
+    same_words: bool = False
+    """Both say the same."""
+    below: str = ""
+    """The subresource."""
+    only: tuple[str, ...] = ()
+    """Beginnings, one of which each line of the difference has."""
 
     def fits(self, found: Difference) -> bool:
         """Say whether this explains a difference."""
@@ -37,6 +46,10 @@ class Explanation:
             found.real[0] in self.real
             and found.hub[0] in self.hub
             and (not self.kinds or found.sample.plural in self.kinds)
+            and self.sent in json.dumps(found.ask.body)
+            and (not self.same_words or document.get("message") == found.hub[1].get("message"))
+            and f"/{self.below}" in f"{found.key[2]}/"
+            and (not self.only or all(line.startswith(self.only) for line in found.lines))
             and self.says in str(document.get("message", ""))
             and self.hub_says in str(found.hub[1].get("message", ""))
             and (
@@ -49,9 +62,9 @@ class Explanation:
         return any(fnmatchcase(field, pattern.replace("[", "[[]")) for pattern in self.fields)
 
 
-def load() -> list[Explanation]:
+def load() -> tuple[Explanation, ...]:
     """Read the list."""
-    return [
+    return tuple(
         Explanation(
             row["reason"],
             tuple(row["real"]),
@@ -60,11 +73,15 @@ def load() -> list[Explanation]:
             tuple(row.get("fields", ())),
             row.get("says", ""),
             row.get("hubSays", ""),
+            row.get("sent", ""),
+            row.get("sameWords", False),
+            row.get("below", ""),
+            tuple(row.get("only", ())),
         )
         for row in yaml.safe_load(FILE.read_text()) or ()
-    ]
+    )
 
 
-def explain(found: Difference, known: list[Explanation]) -> Explanation | None:
+def explain(found: Difference, known: tuple[Explanation, ...]) -> Explanation | None:
     """Return why a difference is there, if that is known."""
     return next((one for one in known if one.fits(found)), None)

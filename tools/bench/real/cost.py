@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 import os
 from collections import Counter
@@ -12,6 +13,7 @@ from typing import Any, NamedTuple
 from tools.bench.real.fakes import AGENT as FAKES
 
 TICKS = os.sysconf("SC_CLK_TCK")
+REST_S, REST_LIMIT_S = 3.0, 600.0
 ENGINE = "system:serviceaccount:fleet-system:echelon-hub-agent"
 BENCH = "bench"
 
@@ -49,6 +51,16 @@ class Meter:
     def start(self) -> None:
         """Begin anew."""
         self._before = self._now()
+
+    async def at_rest(self) -> None:
+        """Wait until nobody has asked for anything for a while, leases aside; then begin."""
+        async with asyncio.timeout(REST_LIMIT_S):
+            while True:
+                self.start()
+                await asyncio.sleep(REST_S)
+                if all(what == "leases" for _, _, what in self.requests()):
+                    break
+        self.start()
 
     def cpu(self) -> dict[str, float]:
         """Return the CPU seconds since, by process."""

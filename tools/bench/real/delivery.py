@@ -47,6 +47,7 @@ async def measure(on: Fleet, changes: int) -> dict[str, Any]:
     to_members: list[float] = []
     to_status: list[float] = []
     meter = on.meter()
+    await meter.at_rest()
     for change in range(1, changes + WARM_UP + 1):
         if change == WARM_UP + 1:
             meter.start()
