@@ -2,8 +2,9 @@
 
 The order is kube-apiserver's: decode, check the kind, prune and default, fill
 in the hub's part of the metadata, let the kind's own rules work, record field
-managed, validate, admit, write. Everything between reading the newest state and
-handing in the write happens without waiting, so no lock is needed.
+managed, validate, admit, convert, write. Where something was waited for on the
+way (admission, a webhook that converts), the newest state is looked at again
+before the write is handed in, so no lock is needed.
 """
 
 from __future__ import annotations
@@ -184,7 +185,6 @@ async def change_object(call: Call, change: Change, operation: str = "Update") -
 
 async def change_entry(call: Call, change: Change, operation: str = "Update") -> bytes:
     """Apply a change to the newest state of an object, write it and return it as this version presents it."""
-    dry = call.dry_run()
     while True:
         entry = call.table.head(call.key)
         if entry is None:
@@ -221,18 +221,22 @@ async def change_entry(call: Call, change: Change, operation: str = "Update") ->
         target, made = await stored(call, new)
         if call.table.head(call.key) is not entry:
             continue
-        if dry:
-            written = entry_of(call.key, 0, target.kind.write(made), made["metadata"])
-        elif shown is not entry and _is_stored(target, entry, made):
-            written = entry
-        else:
-            written = write(target, made, entry)
+        written = _written(target, made, entry, converted=shown is not entry)
         await call.hub.store.durable(written.rev)
         if target is not call and call.table.head(call.key) is None:  # gone: what was asked for is the answer
             return call.kind.write(
                 {**new, "metadata": {**new["metadata"], "resourceVersion": str(entry.rev)}}
             )
         return (await seen(call, written)).body
+
+
+def _written(target: Call, made: Json, entry: Entry, *, converted: bool) -> Entry:
+    """Hand in what an update made of an object, unless it is a dry run or stored just so."""
+    if target.dry_run():
+        return entry_of(target.key, 0, target.kind.write(made), made["metadata"])
+    if converted and _is_stored(target, entry, made):
+        return entry
+    return write(target, made, entry)
 
 
 def _is_stored(target: Call, entry: Entry, made: Json) -> bool:
