@@ -1,5 +1,7 @@
 """Versions of definitions: what the one that is stored becomes in the others, and what is remembered of it."""
 
+import json
+
 import pytest
 
 from echelon.client.errors import ApiError
@@ -55,6 +57,10 @@ async def test_a_conversion_webhook_nobody_answers_at_fails_the_request_and_noth
     with pytest.raises(ApiError, match=r"conversion webhook for x\.io/v1, Kind=Thing failed") as caught:
         await ask(client, "GET", "/apis/x.io/v2/things")
     assert caught.value.code == 500
+    lines = client.transport.stream("/apis/x.io/v2/things?watch=1&resourceVersion=1", {})
+    told = json.loads(await anext(aiter(lines)))
+    assert told["type"] == "ERROR"
+    assert told["object"]["message"].startswith("conversion webhook for x.io/v1, Kind=Thing failed")
     await ask(client, "DELETE", f"{CRDS}/things.x.io")
 
 

@@ -21,7 +21,7 @@ from echelon.hub.negotiate import Form, form_of, partial
 from echelon.hub.rest_read import CHUNK, select, selection
 from echelon.hub.seen import all_as_they_are, seen_all, seen_event
 from echelon.hub.selectors import Match
-from echelon.hub.status import bad_request, expired
+from echelon.hub.status import StatusError, bad_request, expired
 from echelon.hub.store import Event
 from echelon.hub.watch import Watcher, seen_as
 
@@ -133,7 +133,11 @@ async def _frames(
             if await watcher.ready(min(ends_at, bookmark_at) - now):
                 events = watcher.take()
                 if late or not all_as_they_are(call.kind, (event for _, event in events)):
-                    events = await _seen(call, events, late)
+                    try:
+                        events = await _seen(call, events, late)
+                    except StatusError as error:  # the webhook that converts does not
+                        yield _frame("ERROR", encode(error.body()))
+                        return
                 for piece in _pieces(call, events, form, floor):
                     yield piece
             elif watcher.closed:

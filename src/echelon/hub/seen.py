@@ -127,7 +127,7 @@ async def in_version(call: Call, obj: Json, kind: Kind) -> Json:
     if obj.get("apiVersion") == kind.api_version or not kind.custom:
         return obj
     version = str(obj.get("apiVersion")).rpartition("/")[2]
-    source = call.cluster.catalog.find(kind.group, version, kind.plural) or kind
+    source = kind.versions.get(version, kind)
     try:
         made = (await _converted(call, [obj], source, kind))[0]
     except ConversionError as error:
