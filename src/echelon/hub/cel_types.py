@@ -165,9 +165,7 @@ def _type_of_object(schema: Schema) -> Type | None:
     if isinstance(schema.additional, Schema):
         value = type_of(schema.additional)
         return map_of(STRING, value) if value is not None else None
-    if schema.properties or not schema.preserve_unknown:
-        return Type("object", (), schema)
-    return DYN
+    return Type("object", (), schema)
 
 
 _SCALARS = {
