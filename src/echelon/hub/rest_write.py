@@ -11,7 +11,16 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from echelon.hub import conform, escalation, generation, kind_rules, managed, metadata, policy_problems
+from echelon.hub import (
+    builtins_computed,
+    conform,
+    escalation,
+    generation,
+    kind_rules,
+    managed,
+    metadata,
+    policy_problems,
+)
 from echelon.hub.apply import unchanged
 from echelon.hub.body import decode_object, expect_kind
 from echelon.hub.call import Call, Response
@@ -113,6 +122,7 @@ async def _admit_new(call: Call, obj: Json, *, generated: bool) -> None:
         obj.pop("status", None)
         if status is not None:
             obj["status"] = status
+    builtins_computed.born(call, obj)  # what was changed may need an address, a port, a label of its own
 
 
 async def update(call: Call) -> Response:
