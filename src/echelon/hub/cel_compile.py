@@ -41,12 +41,14 @@ from echelon.hub.cel_types import (
     DYN,
     EMPTY_LIST,
     ERROR,
+    FREE,
     INT,
     NULL,
     STRING,
     TYPE,
     UINT,
     Type,
+    alike,
     fits,
     join,
     list_of,
@@ -229,10 +231,10 @@ class Compiler:
 
     def _common(self, kinds: list[Type], nodes: tuple[Node, ...]) -> Type:
         if not kinds:
-            return DYN
+            return FREE
         common = kinds[0]
         for kind, node in zip(kinds[1:], nodes[1:], strict=True):
-            if not fits(kind, common, {}) and not fits(common, kind, {}):
+            if not alike(kind, common):
                 self.fail(node.at, f"expected type '{common}' but found '{kind}'")
             common = join(common, kind)
         return common
