@@ -12,7 +12,7 @@ from echelon.client.base import Client
 from echelon.client.http import connect
 from echelon.client.kubeconfig import load
 
-READY_S = 20
+READY_S = 60
 SHORT_HISTORY = "from echelon.hub import store; store.MAX_HISTORY_EVENTS, store.COMPACT_AT = 3_000, 200; "
 """So that old revisions are dropped, from memory and from the log, while a history is recorded."""
 

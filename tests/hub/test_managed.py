@@ -4,7 +4,7 @@ import pytest
 
 from echelon.client.errors import ApiError, BadRequest, Conflict, Invalid
 from tests.hub.serve import client, hub, world  # noqa: F401
-from tests.hub.widgets import APPLY, MERGE, WIDGETS, ask, install, widget
+from tests.hub.widgets import APPLY, CRDS, MERGE, WIDGETS, ask, install, widget, widget_crd
 
 
 @pytest.fixture
@@ -231,3 +231,13 @@ async def test_an_object_that_was_moved_by_a_patch_leaves_the_stored_one_alone(a
     move = [{"op": "move", "from": "/spec/parts/0", "path": "/status"}]
     after = await api("PATCH", WIDGETS + "/a/status", move, "application/json-patch+json")
     assert after["spec"]["parts"] == [{"name": "p", "count": 1}]
+
+
+async def test_a_number_that_becomes_a_truth_is_something_new(client):
+    free = {"type": "object", "x-kubernetes-preserve-unknown-fields": True}
+    definition = widget_crd()
+    definition["spec"]["versions"][0]["schema"]["openAPIV3Schema"]["properties"]["spec"] = free
+    await client.raw("POST", CRDS, definition)
+    await ask(client, "POST", WIDGETS, widget("a", any=[1]))
+    after = await ask(client, "PATCH", WIDGETS + "/a", {"spec": {"any": [True]}}, MERGE)
+    assert (after["spec"], after["metadata"]["generation"]) == ({"any": [True]}, 2)

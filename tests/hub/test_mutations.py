@@ -5,7 +5,7 @@ import contextlib
 import json
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from echelon.client.errors import ApiError
@@ -133,7 +133,7 @@ VALUES = st.recursive(
 )
 
 
-@settings(max_examples=60)
+@settings(max_examples=60, suppress_health_check=[HealthCheck.too_slow])
 @given(st.dictionaries(st.sampled_from("ab"), VALUES))
 def test_whatever_an_expression_builds_is_json_or_refused(fields):
     for make in (

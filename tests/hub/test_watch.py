@@ -186,6 +186,12 @@ async def test_a_watch_that_is_left_is_forgotten(hub, api):
     assert not hub.store.table("hub", "/configmaps").scopes
 
 
+async def test_a_watch_that_is_left_before_its_first_event_is_forgotten(hub):
+    answer = await hub.handle(Request("GET", CM, {"watch": ["1"], "resourceVersion": ["1"]}, {}, b"", ADMIN))
+    await answer.body.aclose()
+    assert not hub.store.table("hub", "/configmaps").scopes
+
+
 class VirtualWorld(SeededWorld):
     """A world whose time is the simulation's."""
 

@@ -112,7 +112,9 @@ class Chaos:
         for number in range(self.objects):
             self.make(CONFIG_MAPS, config_map(number, "v0"))
         self.make(f"{FLEET}/clusterresourceplacements", placement())
-        self.make(f"{FLEET}/clusterstagedupdatestrategies", strategy(bool(self.fakes)))
+        wanted = strategy(bool(self.fakes))
+        self.make(f"{FLEET}/clusterstagedupdatestrategies", wanted)
+        self.change(f"{FLEET}/clusterstagedupdatestrategies/{NAME}", {"spec": wanted["spec"]}, fire=False)
 
     def round(self, number: int) -> None:
         """Rolls one version out."""
@@ -144,7 +146,7 @@ class Chaos:
         """Checks the promises about a run under way; returns how it ended once it has."""
         status = self.client("hub").get(f"{RUNS}/{run}").ok().json().get("status", {})
         self.report.broken += [f"{run}: {wrong}" for wrong in broken_promises(status)]
-        return state_of(status, "Succeeded")
+        return "False" if state_of(status, "Initialized") == "False" else state_of(status, "Succeeded")
 
     def has(self, member: str, number: int, version: str) -> bool:
         """Tells whether a member's application is of a version and available, and every object is there."""

@@ -176,8 +176,16 @@ def _stateful_set(obj: Json) -> None:
             claim["status"] = {**(claim.get("status") or {}), "phase": "Pending"}
 
 
+def _job(obj: Json) -> None:
+    """Give a job without labels those of its template."""
+    labels = (_dict_at(obj, ("spec", "template", "metadata")) or {}).get("labels")
+    if labels and not obj["metadata"].get("labels"):
+        obj["metadata"]["labels"] = dict(labels)
+
+
 _DECODED: dict[str, Callable[[Json], None]] = {
     "apps/statefulsets": _stateful_set,
+    "batch/jobs": _job,
     "/services": builtins_services.decoded,
     "/replicationcontrollers": _controller,
     "/limitranges": _limit_range,

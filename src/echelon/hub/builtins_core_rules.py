@@ -97,6 +97,7 @@ def _service(found: Found, obj: Json, old: Json | None) -> None:
     if kind == "ExternalName" and not spec.get("externalName"):
         found.required("spec.externalName")
     names: set[str] = set()
+    taken: set[tuple[Any, Any]] = set()
     for index, port in enumerate(ports):
         path = f"spec.ports[{index}]"
         name = port.get("name", "")
@@ -108,6 +109,10 @@ def _service(found: Found, obj: Json, old: Json | None) -> None:
         elif name in names:
             found.duplicate(f"{path}.name", name)
         names.add(name)
+        key = (port.get("protocol"), port.get("port"))
+        if key in taken:
+            found.duplicate(f"spec.ports[{index}]", port)
+        taken.add(key)
         check_port(found, port.get("port", 0), f"{path}.port")
         check_port(found, port.get("targetPort"), f"{path}.targetPort")
         node_port = port.get("nodePort")

@@ -220,7 +220,9 @@ def _ingress_class(found: Found, obj: Json, old: Json | None) -> None:
     if parameters is None:
         return
     path = "spec.parameters"
-    for text in metadata.subdomain_problems(parameters["apiGroup"]) if parameters.get("apiGroup") else ():
+    for text in (
+        metadata.subdomain_problems(parameters["apiGroup"]) if parameters.get("apiGroup") is not None else ()
+    ):
         found.invalid(f"{path}.apiGroup", parameters["apiGroup"], text)
     for field in ("kind", "name"):
         value = parameters.get(field) or ""

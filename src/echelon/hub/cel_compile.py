@@ -13,7 +13,7 @@ Index 0 is the work still allowed; loops and texts pay from it.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any
+from typing import Any, NamedTuple
 
 from echelon.hub import cel_macros, regex
 from echelon.hub.cel_closures import (
@@ -41,12 +41,14 @@ from echelon.hub.cel_types import (
     DYN,
     EMPTY_LIST,
     ERROR,
+    FREE,
     INT,
     NULL,
     STRING,
     TYPE,
     UINT,
     Type,
+    alike,
     fits,
     join,
     list_of,
@@ -91,8 +93,21 @@ class Program:
         return value, work - frame[0]
 
 
+class Checked(NamedTuple):
+    """An expression that compiles: its tree, the types of its nodes by identity, and what runs."""
+
+    tree: Node
+    types: dict[int, Type]
+    program: Program
+
+
 def compile_cel(source: str, variables: Mapping[str, Type]) -> Program:
     """Parse and check an expression; raise CelCompileError with everything that is wrong."""
+    return check_cel(source, variables).program
+
+
+def check_cel(source: str, variables: Mapping[str, Type]) -> Checked:
+    """Do the same, and return all that was found out."""
     try:
         tree = parse(source)
     except CelSyntaxError as error:
@@ -105,17 +120,7 @@ def compile_cel(source: str, variables: Mapping[str, Type]) -> Program:
     if compiler.problems:
         found = sorted(set(compiler.problems))
         raise CelCompileError("\n".join(_shown(source, at, text) for at, text in found))
-    return Program(tuple(variables), term, compiler.size)
-
-
-def typed_tree(source: str, variables: Mapping[str, Type]) -> tuple[Node, dict[int, Type]]:
-    """Return the syntax tree of an expression and the types of its nodes; raise where it does not compile."""
-    tree = parse(source)
-    compiler = Compiler(variables)
-    compiler.term(tree)
-    if compiler.problems:
-        raise CelCompileError(compiler.problems[0][1])
-    return tree, compiler.types
+    return Checked(tree, compiler.types, Program(tuple(variables), term, compiler.size))
 
 
 def _shown(source: str, offset: int, text: str) -> str:
@@ -226,10 +231,10 @@ class Compiler:
 
     def _common(self, kinds: list[Type], nodes: tuple[Node, ...]) -> Type:
         if not kinds:
-            return DYN
+            return FREE
         common = kinds[0]
         for kind, node in zip(kinds[1:], nodes[1:], strict=True):
-            if not fits(kind, common, {}) and not fits(common, kind, {}):
+            if not alike(kind, common):
                 self.fail(node.at, f"expected type '{common}' but found '{kind}'")
             common = join(common, kind)
         return common

@@ -186,7 +186,6 @@ LOOPS: dict[tuple[str, int], Loop] = {
     ("all", 3): _loop(2, 0, 1, lambda bodies: bodies[0] + 3),
     ("exists", 3): _loop(2, 0, 1, lambda bodies: bodies[0] + 4),
     ("exists_one", 2): _loop(1, 0, 2, lambda bodies: bodies[0] + 2),
-    ("existsOne", 2): _loop(1, 0, 2, lambda bodies: bodies[0] + 2),
     ("existsOne", 3): _loop(2, 0, 2, lambda bodies: bodies[0] + 2),
     ("map", 2): _loop(1, LIST, 1, _collected, gives="list"),
     ("map", 3): _loop(1, LIST, 1, _collected, gives="list"),

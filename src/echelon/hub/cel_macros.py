@@ -76,7 +76,7 @@ def has(compiler: Compiler, node: Node) -> Term:
     if operand.type.kind == "error":
         return operand
     found = present(operand.type, operand.get, chosen.value[0])
-    return compiler.fail(chosen.at, found) if isinstance(found, str) else Term(*found)
+    return compiler.fail(node.at, found) if isinstance(found, str) else Term(*found)
 
 
 def _optional(*, flat: bool) -> Callable[[Compiler, Node], Term]:
@@ -391,7 +391,6 @@ MACROS: dict[tuple[str, int], Callable[[Any, Node], Any]] = {
     ("all", 3): _quantifier(2, decides=False),
     ("exists", 3): _quantifier(2, decides=True),
     ("exists_one", 2): _exactly_one(1),
-    ("existsOne", 2): _exactly_one(1),
     ("existsOne", 3): _exactly_one(2),
     ("map", 2): _collect(1, only=False),
     ("map", 3): _collect(1, only=False),

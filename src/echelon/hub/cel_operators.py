@@ -18,6 +18,7 @@ from echelon.hub.cel_types import (
     DOUBLE,
     DURATION,
     DYN,
+    FREE,
     INT,
     NULL,
     STRING,
@@ -313,7 +314,7 @@ _SIZED = frozenset((int, float, UInt, str, bytes, list, dict))
 def _optionals() -> None:
     some: Type = optional_of(A)
     function("optional.of", (A,), some, Maybe)
-    function("optional.none", (), some, lambda: NONE)
+    function("optional.none", (), optional_of(FREE), lambda: NONE)
     function("optional.ofNonZeroValue", (A,), some, lambda a: NONE if _is_zero(a) else Maybe(a))
     method("hasValue", (some,), BOOL, lambda a: a is not NONE)
     method("value", (some,), A, _present)

@@ -64,7 +64,9 @@ def list_of(item: Type, schema: Schema | None = None) -> Type:
     return Type("list", (item,), schema)
 
 
-EMPTY_LIST = list_of(DYN)
+FREE = Type("dyn")
+"""What an empty literal holds: anything that what stands beside it holds."""
+EMPTY_LIST = list_of(FREE)
 """The type of `[]`: the other side of a conditional says what it is a list of."""
 
 
@@ -165,9 +167,7 @@ def _type_of_object(schema: Schema) -> Type | None:
     if isinstance(schema.additional, Schema):
         value = type_of(schema.additional)
         return map_of(STRING, value) if value is not None else None
-    if schema.properties or not schema.preserve_unknown:
-        return Type("object", (), schema)
-    return DYN
+    return Type("object", (), schema)
 
 
 _SCALARS = {
@@ -256,6 +256,19 @@ def resolve(declared: Type, bound: Bound) -> Type:
     if not declared.args:
         return declared
     return Type(declared.kind, tuple(resolve(item, bound) for item in declared.args), declared.schema)
+
+
+def alike(left: Type, right: Type) -> bool:
+    """Tell whether two values may stand in one literal: all its items are of one type, and dyn is one of its own."""
+    if left is FREE or right is FREE:
+        return True
+    if left.kind == "object":
+        return fits(left, right, {})
+    return (
+        left.kind == right.kind
+        and len(left.args) == len(right.args)
+        and all(map(alike, left.args, right.args))
+    )
 
 
 def join(left: Type, right: Type) -> Type:

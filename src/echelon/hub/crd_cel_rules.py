@@ -5,10 +5,12 @@ What it must never do: run for custom resources themselves.
 
 from __future__ import annotations
 
+from typing import NamedTuple
+
 import msgspec
 
 from echelon.hub.builtins_pod_rules import Found
-from echelon.hub.cel_compile import CelCompileError, compile_cel
+from echelon.hub.cel_compile import CelCompileError, Checked, check_cel
 from echelon.hub.cel_types import Type, type_of
 from echelon.hub.crd_cost import Budget, Place, place_of, times_below
 from echelon.hub.schema_cel import uses_old, variables
@@ -73,26 +75,44 @@ class _Walk:
 
     def _expressions(self, rule: Rule, names: dict[str, Type], where: str, place: Place) -> None:
         """Check a rule and, if it is one, its message."""
-        found = self.found
+        checked = self._checked(rule, rule.rule, names, f"{where}.rule", _RULE)
+        if checked is None:
+            return
+        self.budget.spend(self.costs, place.cost(checked), f"{where}.rule", "rule")
+        if not rule.message_expression:
+            return
+        field = f"{where}.messageExpression"
+        checked = self._checked(rule, rule.message_expression, names, field, _MESSAGE)
+        if checked is not None:
+            self.budget.spend(self.costs, place.cost_once(checked), field, "messageExpression")
+
+    def _checked(
+        self, rule: Rule, source: str, names: dict[str, Type], field: str, wanted: Wanted
+    ) -> Checked | None:
+        """Compile an expression; say what is wrong with it."""
         try:
-            if compile_cel(rule.rule, names).type.kind not in ("bool", "dyn"):
-                found.invalid(f"{where}.rule", shown(rule), "cel expression must evaluate to a bool")
-                return
+            checked = check_cel(source, names)
         except CelCompileError as error:
-            found.invalid(f"{where}.rule", shown(rule), f"compilation failed: {error}")
-            return
-        self.budget.spend(self.costs, place.cost(rule.rule, names), f"{where}.rule", "rule")
-        source, field = rule.message_expression, f"{where}.messageExpression"
-        if not source:
-            return
-        try:
-            if compile_cel(source, names).type.kind not in ("string", "dyn"):
-                found.invalid(field, shown(rule), "messageExpression must evaluate to a string")
-                return
-        except CelCompileError as error:
-            found.invalid(field, shown(rule), f"messageExpression compilation failed: {error}")
-            return
-        self.budget.spend(self.costs, place.cost_once(source, names), field, "messageExpression")
+            self.found.invalid(field, shown(rule), f"{wanted.failed}: {error}")
+            return None
+        if checked.program.type.kind not in (wanted.kind, "dyn"):
+            self.found.invalid(field, shown(rule), wanted.other)
+            return None
+        return checked
+
+
+class Wanted(NamedTuple):
+    """What an expression has to be, and the words for one that is not."""
+
+    kind: str
+    other: str
+    failed: str
+
+
+_RULE = Wanted("bool", "cel expression must evaluate to a bool", "compilation failed")
+_MESSAGE = Wanted(
+    "string", "messageExpression must evaluate to a string", "messageExpression compilation failed"
+)
 
 
 def _rule_facts(found: Found, schema: Schema, rule: Rule, where: str) -> None:

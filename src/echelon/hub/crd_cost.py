@@ -8,11 +8,10 @@ What it must never do: judge rules that do not compile; they are refused for tha
 from __future__ import annotations
 
 from echelon.hub.builtins_pod_rules import Found
-from echelon.hub.cel_compile import typed_tree
+from echelon.hub.cel_compile import Checked
 from echelon.hub.cel_cost import estimate
 from echelon.hub.cel_cost_calls import capped
 from echelon.hub.cel_sizes import Extent, extent_of, most_times
-from echelon.hub.cel_types import Type
 from echelon.hub.schema_node import Schema
 
 PER_RULE, PER_DEFINITION = 10_000_000, 100_000_000
@@ -65,18 +64,16 @@ class Place:
         self.extent = extent
         self._times = times
 
-    def cost(self, source: str, names: dict[str, Type]) -> int:
-        """Return what an expression that compiles can cost in one object."""
-        own = self.cost_once(source, names)
+    def cost(self, rule: Checked) -> int:
+        """Return what a rule can cost in one object."""
         times = self._times
         if times is None:
             times = most_times(self.extent.least_bytes if self.extent is not None else 0)
-        return capped(own * times)
+        return capped(self.cost_once(rule) * times)
 
-    def cost_once(self, source: str, names: dict[str, Type]) -> int:
+    def cost_once(self, expression: Checked) -> int:
         """Return what one evaluation can cost."""
-        tree, types = typed_tree(source, names)
-        return estimate(tree, types, self.extent)
+        return estimate(expression.tree, expression.types, self.extent)
 
 
 def place_of(schema: Schema, times: int | None, *, root: bool) -> Place:

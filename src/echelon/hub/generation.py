@@ -9,6 +9,7 @@ from __future__ import annotations
 from typing import Any
 
 from echelon.hub.kinds import Kind
+from echelon.rules.merge import same
 
 Json = dict[str, Any]
 
@@ -52,9 +53,10 @@ def moved(kind: Kind, new: Json, old: Json) -> bool:
     """Say whether an update asks for something new."""
     if kind.custom:
         skip = {"metadata", "status", "apiVersion"} if kind.has_status else {"metadata", "apiVersion"}
-        return any(new.get(name) != old.get(name) for name in new.keys() | old.keys() if name not in skip)
+        names = [name for name in new.keys() | old.keys() if name not in skip]
+        return not all(same(new.get(name), old.get(name)) for name in names)
     paths = COUNTED.get(kind.resource, ())
-    return any(_at(new, path) != _at(old, path) for path in paths)
+    return not all(same(_at(new, path), _at(old, path)) for path in paths)
 
 
 def _at(obj: Json, path: str) -> Any:

@@ -197,7 +197,7 @@ def _apply_configuration(call: Call, obj: Json, built: Any) -> Json:
     try:
         conform.fit(call, merged)
     except StatusError as error:
-        what = f"{call.kind.api_version}, Kind={call.kind.kind}"
+        what = f"{call.kind.group}/{call.kind.version}, Kind={call.kind.kind}"
         raise NotBuilt(
             f"unable to convert unstructured object to {what}: {conform.undecorated(error)}"
         ) from None
@@ -209,17 +209,15 @@ def _atomic_parts(config: Any, shape: Shape, path: str = "") -> list[str]:
     if shape is DEDUCED:
         return []
     if type(config) is dict:
-        if shape.map_atomic:
-            return [path]
-        return [
+        whole = [path] if shape.map_atomic else []
+        return whole + [
             part
             for key, item in config.items()
             for part in _atomic_parts(item, shape.field(key), f"{path}.{key}")
         ]
     if type(config) is list:
-        if shape.list_kind == ATOMIC:
-            return [path]
-        return [
+        whole = [path] if shape.list_kind == ATOMIC else []
+        return whole + [
             part
             for index, item in enumerate(config)
             for part in _atomic_parts(item, shape.item, f"{path}[{index}]")

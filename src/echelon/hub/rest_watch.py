@@ -8,7 +8,7 @@ at its timeout, when its client leaves, or when it does not keep up.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator
+from collections.abc import AsyncGenerator, AsyncIterator, Awaitable
 from typing import Any
 
 import msgspec
@@ -62,7 +62,28 @@ async def watch(call: Call) -> Response:
             if _in_scope(event, scope):
                 watcher.push(event)
     floor = since if since is not None and since > store.committed else 0
-    return Response(200, _stream(call, watcher, form, first, (timeout_s, bookmarks, floor, late)))
+    return Response(
+        200, _Stream(watcher, _frames(call, watcher, form, first, (timeout_s, bookmarks, floor, late)))
+    )
+
+
+class _Stream:
+    """Frames that forget their watcher even if nobody asks for the first one; a generator that never ran would not."""
+
+    def __init__(self, watcher: Watcher, frames: AsyncGenerator[bytes]) -> None:
+        self._watcher = watcher
+        self._frames = frames
+
+    def __aiter__(self) -> AsyncIterator[bytes]:
+        return self
+
+    def __anext__(self) -> Awaitable[bytes]:
+        return self._frames.__anext__()
+
+    async def aclose(self) -> None:
+        """End the stream, begun or not."""
+        self._watcher.close()
+        await self._frames.aclose()
 
 
 def _start(call: Call) -> tuple[int | None, bool]:
@@ -97,9 +118,9 @@ def _in_scope(event: Event, scope: str) -> bool:
     return event.entry.key.startswith(scope)
 
 
-async def _stream(
+async def _frames(
     call: Call, watcher: Watcher, form: Form, first: list[bytes], how: tuple[float, bool, int, Match | None]
-) -> AsyncIterator[bytes]:
+) -> AsyncGenerator[bytes]:
     timeout_s, bookmarks, floor, late = how
     loop = asyncio.get_running_loop()
     ends_at = loop.time() + timeout_s

@@ -14,7 +14,16 @@ from typing import Any
 
 import msgspec
 
-from echelon.hub import conform, escalation, generation, kind_rules, managed, metadata, policy_problems
+from echelon.hub import (
+    builtins_computed,
+    conform,
+    escalation,
+    generation,
+    kind_rules,
+    managed,
+    metadata,
+    policy_problems,
+)
 from echelon.hub.apply import unchanged
 from echelon.hub.body import decode_object, expect_kind
 from echelon.hub.call import Call, Response
@@ -122,6 +131,7 @@ async def _admit_new(call: Call, obj: Json, *, generated: bool) -> None:
         obj.pop("status", None)
         if status is not None:
             obj["status"] = status
+    builtins_computed.born(call, obj)  # what was changed may need an address, a port, a label of its own
 
 
 async def update(call: Call) -> Response:

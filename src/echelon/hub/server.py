@@ -138,6 +138,7 @@ class Server:
         if incoming.can_read_body:
             await self._receive(incoming, pieces)
             body = b"".join(pieces)
+            pieces[:] = [body]
         return Request(incoming.method, path, query, headers, body, self._user(incoming, headers))
 
     async def _receive(self, incoming: web.BaseRequest, pieces: list[bytes]) -> None:
@@ -184,7 +185,7 @@ class Server:
         body = response.body
         if incoming.method == "HEAD" and isinstance(body, list):
             body = b"".join(body)
-        if isinstance(body, bytes) and len(body) <= LARGE:
+        if isinstance(body, bytes) and (len(body) <= LARGE or incoming.method == "HEAD"):
             return web.Response(status=response.status, body=body, headers=headers)
         stream = web.StreamResponse(status=response.status, headers=headers)
         if isinstance(body, bytes):
