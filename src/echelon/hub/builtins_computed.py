@@ -177,10 +177,10 @@ def _stateful_set(obj: Json) -> None:
 
 
 def _job(obj: Json) -> None:
-    """Give a job without labels those of its template."""
+    """Give a job without labels those of its template: the very same, which is how they are told from its own."""
     labels = (_dict_at(obj, ("spec", "template", "metadata")) or {}).get("labels")
     if labels and not obj["metadata"].get("labels"):
-        obj["metadata"]["labels"] = dict(labels)
+        obj["metadata"]["labels"] = labels
 
 
 _DECODED: dict[str, Callable[[Json], None]] = {
@@ -222,7 +222,8 @@ def _job_born(_call: Call, obj: Json) -> None:
     meta = template.get("metadata") or {}
     labels = {**(meta.get("labels") or {}), **own}
     template["metadata"] = {**meta, "labels": labels}
-    if not obj["metadata"].get("labels"):
+    mine = obj["metadata"].get("labels")
+    if not mine or mine is meta.get("labels"):  # taken from the template, so these too
         obj["metadata"]["labels"] = dict(labels)
     spec["selector"] = {
         **(spec.get("selector") or {}),
