@@ -222,7 +222,10 @@ def _job_born(_call: Call, obj: Json) -> None:
     meta = template.get("metadata") or {}
     labels = {**(meta.get("labels") or {}), **own}
     template["metadata"] = {**meta, "labels": labels}
-    if not obj["metadata"].get("labels"):
+    if (obj["metadata"].get("labels") or {}) in (
+        {},
+        meta.get("labels"),
+    ):  # none of its own: those of its template
         obj["metadata"]["labels"] = dict(labels)
     spec["selector"] = {
         **(spec.get("selector") or {}),
