@@ -11,7 +11,7 @@ from tests.conformance.install import install_crds
 from tests.conformance.recordings import load_recorded
 from tests.conformance.runner import Sequence, load_sequences, run_one
 from tests.conformance.sessions import Session, load_sessions, run_session
-from tests.live import KUBECTL
+from tests.live import KUBECTL, Live
 from tests.real.lab import kubeconfig  # noqa: F401 - a fixture
 
 pytestmark = [pytest.mark.real, pytest.mark.kubectl]
@@ -21,7 +21,9 @@ SESSIONS = {session.id: session for session in load_sessions()}
 
 
 @pytest.fixture(scope="module")
-def endpoint(kubeconfig: Path) -> Iterator[Endpoint]:
+def endpoint(kubeconfig: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Endpoint]:
+    plain = Live(tmp_path_factory.mktemp("conformance"), kubeconfig)  # recorded without our policies
+    plain.echelon("uninstall", "hub", "--kubeconfig", str(kubeconfig), "--context", "hub")
     keeper = Kubeconfig(kubeconfig)  # keeps the credentials' files for as long as it lives
     reached = keeper.endpoint("hub")
     install_crds(reached)

@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 
 from echelon.api.scope import CLUSTER, SCOPES
-from tests.real.fleet import RealFleetWorld
+from tests.real.fleet import RealFleetWorld, swept  # noqa: F401 - swept acts by itself
 from tests.real.lab import kubeconfig  # noqa: F401 - a fixture
 from tests.scenarios.test_delivery_fleet import (  # noqa: F401 - those that stand for the others
     test_a_deleted_placement_leaves_members_and_hub_clean,

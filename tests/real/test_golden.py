@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 
 from echelon.api.builtin import NAMESPACES
-from tests.real.fleet import real_world
+from tests.real.fleet import real_world, swept  # noqa: F401 - swept acts by itself
 from tests.real.lab import kubeconfig  # noqa: F401 - a fixture
 from tests.rollouts import NAMESPACE, Rollout
 from tests.scenarios import test_delivery_golden, test_runs_golden

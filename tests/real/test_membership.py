@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 
 from echelon.api.scope import CLUSTER, SCOPES
-from tests.real.fleet import RealFleetWorld
+from tests.real.fleet import RealFleetWorld, swept  # noqa: F401 - swept acts by itself
 from tests.real.lab import kubeconfig  # noqa: F401 - a fixture
 from tests.scenarios.test_membership_fleet import (  # noqa: F401 - those that stand for the others
     test_a_member_that_returns_gets_what_changed_while_it_was_away,

@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 
 from echelon.api.scope import CLUSTER, SCOPES
-from tests.real.fleet import RealFleetWorld
+from tests.real.fleet import RealFleetWorld, swept  # noqa: F401 - swept acts by itself
 from tests.real.lab import kubeconfig  # noqa: F401 - a fixture
 from tests.scenarios.test_overrides_fleet import (  # noqa: F401 - those that stand for the others
     test_c1_to_c4_an_override_of_a_namespace_comes_changes_and_goes,

@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 
 from echelon.api.scope import CLUSTER, SCOPES
-from tests.real.fleet import RealFleetWorld
+from tests.real.fleet import RealFleetWorld, swept  # noqa: F401 - swept acts by itself
 from tests.real.lab import kubeconfig  # noqa: F401 - a fixture
 from tests.scenarios.placing import Place
 from tests.scenarios.test_placing import *  # noqa: F403 - the same tests

@@ -17,6 +17,7 @@ ITS_DESK = {
     "internalmemberclusters.cluster.kubernetes-fleet.io": {"get", "list", "watch"},
     "internalmemberclusters.cluster.kubernetes-fleet.io/status": {"get", "patch", "update"},
 }
+WORKS = "/apis/placement.kubernetes-fleet.io/v1beta1/namespaces/fleet-member-member1/works"
 EVERYBODY = {  # what Kubernetes gives to all who are authenticated
     "selfsubjectreviews.authentication.k8s.io": {"create"},
     "selfsubjectaccessreviews.authorization.k8s.io": {"create"},
@@ -67,7 +68,7 @@ def test_elsewhere_a_member_has_what_everybody_has(member: Live, namespace: str)
         ["get", "memberclusters"],
         ["get", "secrets", "-n", "fleet-member-member1"],
         ["get", "configmaps", "-n", "default"],
-        ["delete", "works", "--all", "-n", "fleet-member-member1"],
+        ["delete", "--raw", f"{WORKS}/whatever"],
         [
             "patch",
             "internalmemberclusters",
