@@ -26,7 +26,7 @@ def writes(history):
 
 def forget_an_acknowledged_write(history, random):
     """A write that was answered is nowhere: the next state builds on what was before it."""
-    op = random.choice(writes(history))
+    op = one_of(random, writes(history))
     rev = op.seen.rev
     for session in history.sessions:
         session.told = [each for each in session.told if each.state.rev != rev]
@@ -34,16 +34,21 @@ def forget_an_acknowledged_write(history, random):
         other.items = [item for item in other.items if item.rev != rev]
 
 
+def one_of(random, options):
+    """Choose where there is something to choose from."""
+    assume(options)
+    return random.choice(options)
+
+
 def skip_an_event(history, random):
-    session = random.choice([each for each in history.sessions if each.told])
-    events = [each for each in session.told if each.type != "BOOKMARK"]
-    gone = random.choice(events)
+    told = [(each, event) for each in history.sessions for event in each.told if event.type != "BOOKMARK"]
+    session, gone = one_of(random, told)
     session.told.remove(gone)
     session.until = max(session.until, gone.state.rev)
 
 
 def swap_two_events(history, random):
-    session = random.choice([each for each in history.sessions if len(each.told) > 1])
+    session = one_of(random, [each for each in history.sessions if len(each.told) > 1])
     at = random.randrange(len(session.told) - 1)
     one, two = session.told[at : at + 2]
     assume("BOOKMARK" not in {one.type, two.type})
@@ -51,10 +56,10 @@ def swap_two_events(history, random):
 
 
 def repeat_an_event(history, random):
-    session = random.choice([each for each in history.sessions if each.told])
+    session = one_of(random, [each for each in history.sessions if each.told])
     events = [each for each in session.told if each.type != "BOOKMARK"]
     assume(events)
-    session.told.append(random.choice(events))
+    session.told.append(one_of(random, events))
 
 
 def give_a_revision_twice(history, random):
@@ -66,7 +71,7 @@ def read_the_past(history, random):
     """A read shows what was replaced, and its replacement acknowledged, before the read began."""
     changed = [op for op in writes(history) if op.kind in {"put", "patch"}]
     assume(changed)
-    new = random.choice(changed)
+    new = one_of(random, changed)
     olds = [op.seen for op in writes(history) if op.name == new.name and op.seen.rev < new.seen.rev]
     assume(olds)
     start = new.end + 0.001
@@ -79,9 +84,9 @@ def lose_an_update(history, random):
     """A patch wrote over what somebody else had set a moment before."""
     patches = [op for op in writes(history) if op.kind == "patch" and len(op.seen.data) > 2]
     assume(patches)
-    op = random.choice(patches)
+    op = one_of(random, patches)
     state = op.seen
-    lost = random.choice(sorted(state.data.keys() - op.data.keys()))
+    lost = one_of(random, sorted(state.data.keys() - op.data.keys()))
     data = {name: value for name, value in state.data.items() if name != lost}
     new = State(state.name, state.rev, state.uid, state.labels, data)
 
@@ -97,12 +102,12 @@ def lose_an_update(history, random):
 
 
 def do_what_was_refused(history, random):
-    op = random.choice(writes(history))
+    op = one_of(random, writes(history))
     op.outcome, op.seen = REFUSED, None
 
 
 def let_a_stale_writer_win(history, random):
-    op = random.choice([each for each in writes(history) if each.kind != "create"] or [None])
+    op = one_of(random, [each for each in writes(history) if each.kind != "create"] or [None])
     assume(op is not None)
     op.expect = op.seen.rev - 500
 
@@ -126,10 +131,10 @@ def answer_5xx(history, random):
 
 
 def mark_too_early(history, random):
-    session = random.choice([each for each in history.sessions if each.told])
+    session = one_of(random, [each for each in history.sessions if each.told])
     events = [number for number, each in enumerate(session.told) if each.type != "BOOKMARK"]
     assume(events)
-    at = random.choice(events)
+    at = one_of(random, events)
     session.told.insert(at, Told(session.told[at].at, "BOOKMARK", session.told[at].state))
 
 

@@ -57,7 +57,8 @@ def build(made, clusters, concurrency, leaving):
         names.LABEL_IS_LATEST_SNAPSHOT: "true",
     }
     status = {"observedCRPGeneration": 1, "conditions": [a_condition("Scheduled", observedGeneration=1)]}
-    body = {"metadata": meta_for(scope, "p-0", labels=labels), "spec": {"policyHash": ""}, "status": status}
+    meta = meta_for(scope, "p-0", labels=labels, ownerReferences=[made._owner()])
+    body = {"metadata": meta, "spec": {"policyHash": ""}, "status": status}
     put(scope.policy_snapshot, body)
     for name in (*made.clusters, *made.leaving):
         made._put_binding(name)

@@ -284,14 +284,14 @@ def test_runs_of_other_placements_are_no_rivals(scope):
         r.placement = "q"
         await r.w.settle()
         clusters = [one.name for one in (await r.client.list(MEMBER_CLUSTERS)).items]
-        await r.policy_snapshot(0)
-        for name in clusters:
-            await r.binding(name)
-        await r.snapshot(0)
         selector = {"group": "", "version": "v1", "kind": "ConfigMap", "name": "c"}
         await r.create(
             r.scope.placement, "q", {"resourceSelectors": [selector], "strategy": {"type": "External"}}
         )
+        await r.policy_snapshot(0)
+        for name in clusters:
+            await r.binding(name)
+        await r.snapshot(0)
         await r.strategy("t", [stage("all", maxConcurrency=3)])
         await r.run("other", strategy="t")
         await r.reaches(RunPhase.SUCCEEDED, "other")
