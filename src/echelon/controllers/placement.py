@@ -10,6 +10,8 @@ from datetime import datetime
 from functools import partial
 from typing import Any
 
+from msgspec.structs import replace
+
 from echelon.api.binding import Binding
 from echelon.api.builtin import NAMESPACES
 from echelon.api.names import LABEL_PARENT_CRP
@@ -26,6 +28,7 @@ from echelon.rules.plan import Plan
 from echelon.rules.select import InvalidSelection, Selected
 from echelon.runtime.controller import Watch, each
 from echelon.runtime.placement_metrics import PlacementMetrics
+from echelon.runtime.writes import LastWrites
 
 BY_PLACEMENT = "placement"
 BY_COPY_NAMESPACE = "copy-namespace"
@@ -63,9 +66,7 @@ class Placements:
         self._selection = selection
         self._placements = cache.store(scope.placement)
         self._placements.add_index(BY_COPY_NAMESPACE, self._copy_namespace)
-        self._written: dict[
-            Key, datetime
-        ] = {}  # when a status was last written, to pace the writes of big ones
+        self._writes = LastWrites()
         self._memories: dict[Key, Memory] = {}  # what was said last; nothing is lost with it
         if metrics is not None:
             self._placements.subscribe(partial(metrics.sees, scope))
@@ -105,7 +106,7 @@ class Placements:
         placement: Placement | None = self._placements.get(key.name, key.namespace)
         if placement is None:
             self._selection.forget(self.scope, key)
-            self._written.pop(key, None)
+            self._writes.forget(key)
             self._memories.pop(key, None)
             return None
         selected: Selected | None = None
@@ -128,16 +129,16 @@ class Placements:
             problem=problem,
             copy=self._copies.get(key.name, namespace) if namespace and self._copies else None,
             has_copy_namespace=bool(namespace) and self._is_there(namespace),
-            written_at=self._written.get(key),
+            written_at=self._writes.at(key),
             memory=self._memories.setdefault(key, Memory()),
             options=self.options,
         )
 
     def decide(self, seen: placements.Seen, now: datetime) -> Plan:
         """Apply the rule."""
-        plan = placements.step(seen, now)
+        plan = placements.step(replace(seen, busy=self._writes.busy(now)), now)
         if plan.status is not None:
-            self._written[self.scope.key(seen.placement.name, seen.placement.namespace)] = now
+            self._writes.note(self.scope.key(seen.placement.name, seen.placement.namespace), now)
         return plan
 
     def explain(self, seen: placements.Seen, error: ApiError, now: datetime) -> Plan:

@@ -30,6 +30,7 @@ from echelon.rules.run_seen import Options, Planned, Seen
 from echelon.rules.select import InvalidSelection, Selected
 from echelon.runtime.controller import Watch, each
 from echelon.runtime.run_metrics import RunMetrics
+from echelon.runtime.writes import LastWrites
 
 # other controllers file the same objects in their own ways: names of indexes say whose they are
 PLACEMENT, ALIVE, STRATEGY = "runs: placement", "runs: alive", "runs: strategy"
@@ -106,8 +107,8 @@ class StagedRuns:
         self._clusters = cache.store(MEMBER_CLUSTERS)
         self._cluster_overrides = cache.store(CLUSTER_OVERRIDE_SNAPSHOTS)
         self._overrides = cache.store(OVERRIDE_SNAPSHOTS)
-        self._written_at: dict[Key, datetime] = {}  # paces status writes; nothing is lost with it
-        self._planned: dict[Key, Planned] = {}  # saves planning the same again; likewise
+        self._writes = LastWrites()
+        self._planned: dict[Key, Planned] = {}  # saves planning the same again; nothing is lost with it
         self._fleet = 0  # grows whenever a member cluster comes, goes or is relabelled
         self._clusters.subscribe(self._count_fleet)
         self._doubted: set[Key] = set()  # runs to be read from the API itself next time; likewise
@@ -171,7 +172,7 @@ class StagedRuns:
         """Gather one run."""
         run: Run | None = self._runs.get(key.name, key.namespace)
         if run is None:
-            self._written_at.pop(key, None)
+            self._writes.forget(key)
             self._planned.pop(key, None)
             self._doubted.discard(key)
             return None
@@ -196,7 +197,7 @@ class StagedRuns:
             snapshots=self._snapshots.by(PLACEMENT, place),
             rivals={other.name: other for other in self._runs.by(PLACEMENT, place) if other.name != run.name},
             options=self.options,
-            written_at=self._written_at.get(key),
+            written_at=self._writes.at(key),
             planned=self._planned.setdefault(key, Planned()),
             fleet=self._fleet,
         )
@@ -258,13 +259,13 @@ class StagedRuns:
     def decide(self, seen: Seen, now: datetime) -> Plan:
         """Apply the rule; a verdict that ends the run is given only on what the API itself says."""
         key = Key(seen.run.namespace, seen.run.name)
-        plan = step(seen, now)
+        plan = step(replace(seen, busy=self._writes.busy(now)), now)
         if is_failing(plan) and key not in self._doubted:
             self._doubted.add(key)
             return Plan(wake_at=now, why="read again before giving up")
         self._doubted.discard(key)
         if plan.status is not None:
-            self._written_at[key] = now
+            self._writes.note(key, now)
         return plan
 
 

@@ -34,6 +34,7 @@ from echelon.api.scope import Scope
 from echelon.api.snapshot import PolicySnapshot, ResourceSnapshot
 from echelon.rules.binding_life import with_finalizer, without_finalizer
 from echelon.rules.merge import diff_merge
+from echelon.rules.pace import SHARED, due_at
 from echelon.rules.placement_status import (
     Memory,
     Version,
@@ -89,7 +90,6 @@ _QUOTED_OBJECT = re.compile(r"Invalid value: (\"\{.*\}\"|\{.*\}|\"\[.*\]\"|\[.*\
 """What an API server quotes of an object it refuses: it may hold anything."""
 UNPACED_CLUSTERS = 20  # a status of so few is small enough to be written whenever it changes
 PACE_PER_CLUSTER = timedelta(milliseconds=5)  # between two writes
-MAX_PACE = timedelta(seconds=5)
 
 
 class Options(msgspec.Struct, frozen=True, kw_only=True):
@@ -111,6 +111,7 @@ class Seen(msgspec.Struct, frozen=True, kw_only=True):
     copy: PlacementStatusCopy | None = None
     has_copy_namespace: bool = False
     written_at: datetime | None = None  # when this process last wrote the status: only a matter of pace
+    busy: int = 1  # how many statuses it has written lately: they share the pace
     memory: Memory | None = None  # of the last look: only saves time
     options: Options = Options()
 
@@ -162,7 +163,7 @@ def _held_until(seen: Seen, status: PlacementStatus, now: datetime) -> datetime 
     old, count = seen.placement.status, len(status.placement_statuses)
     if old is None or seen.written_at is None or count <= UNPACED_CLUSTERS or status == old:
         return None
-    until = seen.written_at + min(count * PACE_PER_CLUSTER, MAX_PACE)
+    until = due_at(seen.written_at, min(count * PACE_PER_CLUSTER, SHARED), seen.busy)
     return until if now < until and _headline(old) == _headline(status) else None
 
 

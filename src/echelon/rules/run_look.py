@@ -13,6 +13,7 @@ from msgspec.structs import replace
 from echelon.api.meta import Conditions
 from echelon.api.staged import ClusterStatus, RunStatus, Stage, StageStatus, TaskStatus
 from echelon.rules.approval import TaskStep
+from echelon.rules.pace import due_at
 from echelon.rules.plan import Action, Emit, Plan, StatusWrite, ref_of
 from echelon.rules.run_events import run_events
 from echelon.rules.run_phases import ClusterPhase, Moment, RunPhase, mark, run_phase
@@ -135,7 +136,7 @@ def pace(seen: Seen) -> datetime | None:
     count = sum(len(stage.clusters) for stage in seen.status.stages_status)
     if seen.written_at is None or count < MIN_PACED_CLUSTERS:
         return None
-    return seen.written_at + count * PACE_PER_CLUSTER
+    return due_at(seen.written_at, count * PACE_PER_CLUSTER, seen.busy)
 
 
 def is_progress_only(old: RunStatus, new: RunStatus) -> bool:

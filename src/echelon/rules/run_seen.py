@@ -72,7 +72,7 @@ class Seen(msgspec.Struct, frozen=True, kw_only=True):
 
     What the placement selects (`resources`, or the author's error) and the override snapshots are filled only until
     the run is initialized. `rivals` are the other runs of the placement by name. `written_at` is when this process
-    last wrote the run's status, if it did: it paces writes and nothing else. `planned` saves planning the same again;
+    last wrote the run's status, if it did, and `busy` how many it has written lately: they pace writes and nothing else. `planned` saves planning the same again;
     `fleet` grows whenever a member cluster comes, goes or is relabelled.
     """
 
@@ -92,6 +92,7 @@ class Seen(msgspec.Struct, frozen=True, kw_only=True):
     rivals: Mapping[str, Run] = {}
     options: Options = Options()
     written_at: datetime | None = None
+    busy: int = 1
     planned: Planned | None = None
     fleet: int = 0
 
