@@ -26,6 +26,7 @@ from echelon.api.names import FLEET_SYSTEM_NAMESPACE
 from echelon.api.own import APPLIED_WORKS, WORKS
 from echelon.api.registry import OWN
 from echelon.api.resource import Resource
+from echelon.api.scope import CLUSTER, SCOPES
 from echelon.client.base import Client
 from echelon.client.errors import NotFound
 from echelon.client.faults import Link
@@ -40,7 +41,9 @@ from echelon.rules.snapshots import AT_ONCE
 from echelon.runtime.clock import WallClock
 from echelon.runtime.manager import Manager
 from echelon.sandbox.fleet import ENGINE, Fleet, FleetOptions, Member, ensure, member_user
+from tests.real.lab import kubeconfig  # noqa: F401 - a fixture
 from tests.real.members import RealWorld
+from tests.stories import Story
 
 CONTEXTS = ("hub", "member1", "member2", "member3")
 LEAVING_S = 20.0  # what stays longer is held up on purpose
@@ -229,3 +232,15 @@ async def nothing() -> None:
 def real_world(kubeconfig: Path) -> Iterator[RealFleetWorld]:
     """Stands where a test makes its own world."""
     yield RealFleetWorld(kubeconfig)
+
+
+@pytest.fixture(params=SCOPES, ids=lambda scope: scope.name)
+def story(request: Any, kubeconfig: Path) -> Story:
+    """What tests of one scope after the other are about."""
+    return Story(RealFleetWorld(kubeconfig), request.param)
+
+
+@pytest.fixture
+def wide(kubeconfig: Path) -> Story:
+    """What tests of the cluster scope are about."""
+    return Story(RealFleetWorld(kubeconfig), CLUSTER)

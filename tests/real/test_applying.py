@@ -1,12 +1,8 @@
 """Taking over, drift and differences as placements show them, on real Kubernetes: some of the tests as they run on the embedded hub."""
 
-from pathlib import Path
-from typing import Any
-
 import pytest
 
-from echelon.api.scope import CLUSTER, SCOPES
-from tests.real.fleet import RealFleetWorld, swept  # noqa: F401 - swept acts by itself
+from tests.real.fleet import story, swept, wide  # noqa: F401 - fixtures; swept acts by itself
 from tests.real.lab import kubeconfig  # noqa: F401 - a fixture
 from tests.scenarios.test_apply_fleet import (  # noqa: F401 - those that stand for the others
     test_a1_a_shared_namespace_outlives_the_placement,
@@ -18,16 +14,5 @@ from tests.scenarios.test_apply_fleet import (  # noqa: F401 - those that stand 
     test_b7_b8_in_both_scopes,
     test_b9_differences_and_drifts_of_a_workload_on_three_members,
 )
-from tests.stories import Story
 
 pytestmark = [pytest.mark.real, pytest.mark.timeout(300)]
-
-
-@pytest.fixture(params=SCOPES, ids=lambda scope: scope.name)
-def story(request: Any, kubeconfig: Path) -> Story:
-    return Story(RealFleetWorld(kubeconfig), request.param)
-
-
-@pytest.fixture
-def wide(kubeconfig: Path) -> Story:
-    return Story(RealFleetWorld(kubeconfig), CLUSTER)

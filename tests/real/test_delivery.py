@@ -1,12 +1,8 @@
 """Envelopes, evictions, reporting back and leaving, on real Kubernetes: some of the tests as they run on the embedded hub."""
 
-from pathlib import Path
-from typing import Any
-
 import pytest
 
-from echelon.api.scope import CLUSTER, SCOPES
-from tests.real.fleet import RealFleetWorld, swept  # noqa: F401 - swept acts by itself
+from tests.real.fleet import story, swept, wide  # noqa: F401 - fixtures; swept acts by itself
 from tests.real.lab import kubeconfig  # noqa: F401 - a fixture
 from tests.scenarios.test_delivery_fleet import (  # noqa: F401 - those that stand for the others
     test_a_deleted_placement_leaves_members_and_hub_clean,
@@ -22,16 +18,6 @@ from tests.scenarios.test_delivery_fleet import test_h_the_status_of_the_one_mem
 from tests.stories import Story
 
 pytestmark = [pytest.mark.real, pytest.mark.timeout(300)]
-
-
-@pytest.fixture(params=SCOPES, ids=lambda scope: scope.name)
-def story(request: Any, kubeconfig: Path) -> Story:
-    return Story(RealFleetWorld(kubeconfig), request.param)
-
-
-@pytest.fixture
-def wide(kubeconfig: Path) -> Story:
-    return Story(RealFleetWorld(kubeconfig), CLUSTER)
 
 
 def test_h_the_status_of_the_one_member_comes_back(story: Story) -> None:

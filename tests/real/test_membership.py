@@ -1,12 +1,8 @@
 """Members that leave, return and are tainted, on real Kubernetes: some of the tests as they run on the embedded hub."""
 
-from pathlib import Path
-from typing import Any
-
 import pytest
 
-from echelon.api.scope import CLUSTER, SCOPES
-from tests.real.fleet import RealFleetWorld, swept  # noqa: F401 - swept acts by itself
+from tests.real.fleet import story, swept, wide  # noqa: F401 - fixtures; swept acts by itself
 from tests.real.lab import kubeconfig  # noqa: F401 - a fixture
 from tests.scenarios.test_membership_fleet import (  # noqa: F401 - those that stand for the others
     test_a_member_that_returns_gets_what_changed_while_it_was_away,
@@ -14,16 +10,5 @@ from tests.scenarios.test_membership_fleet import (  # noqa: F401 - those that s
     test_every_simulated_member_has_a_profile_with_a_healthy_control_plane,
     test_j7_taints_keep_new_placements_away_and_move_nothing,
 )
-from tests.stories import Story
 
 pytestmark = [pytest.mark.real, pytest.mark.timeout(300)]
-
-
-@pytest.fixture(params=SCOPES, ids=lambda scope: scope.name)
-def story(request: Any, kubeconfig: Path) -> Story:
-    return Story(RealFleetWorld(kubeconfig), request.param)
-
-
-@pytest.fixture
-def wide(kubeconfig: Path) -> Story:
-    return Story(RealFleetWorld(kubeconfig), CLUSTER)

@@ -1,12 +1,8 @@
 """Overrides, on real Kubernetes: some of the tests as they run on the embedded hub."""
 
-from pathlib import Path
-from typing import Any
-
 import pytest
 
-from echelon.api.scope import CLUSTER, SCOPES
-from tests.real.fleet import RealFleetWorld, swept  # noqa: F401 - swept acts by itself
+from tests.real.fleet import story, swept, wide  # noqa: F401 - fixtures; swept acts by itself
 from tests.real.lab import kubeconfig  # noqa: F401 - a fixture
 from tests.scenarios.test_overrides_fleet import (  # noqa: F401 - those that stand for the others
     test_c1_to_c4_an_override_of_a_namespace_comes_changes_and_goes,
@@ -16,16 +12,5 @@ from tests.scenarios.test_overrides_fleet import (  # noqa: F401 - those that st
     test_c15_c17_variables_stand_for_each_clusters_name_and_labels,
     test_c18_a_missing_label_stops_a_rollout_and_leaves_members_as_they_are,
 )
-from tests.stories import Story
 
 pytestmark = [pytest.mark.real, pytest.mark.timeout(300)]
-
-
-@pytest.fixture(params=SCOPES, ids=lambda scope: scope.name)
-def story(request: Any, kubeconfig: Path) -> Story:
-    return Story(RealFleetWorld(kubeconfig), request.param)
-
-
-@pytest.fixture
-def wide(kubeconfig: Path) -> Story:
-    return Story(RealFleetWorld(kubeconfig), CLUSTER)
