@@ -211,3 +211,14 @@ async def test_what_cannot_change_of_a_stateful_set(client):
         "'updateStrategy', 'revisionHistoryLimit', 'persistentVolumeClaimRetentionPolicy' and 'minReadySeconds' are "
         "forbidden"
     ) in text
+
+
+async def test_a_job_that_loses_its_labels_has_those_of_its_template(client):
+    jobs = "/apis/batch/v1/namespaces/default/jobs"
+    container = {"name": "c", "image": "x"}
+    spec = {"template": {"spec": {"restartPolicy": "Never", "containers": [container]}}}
+    body = {"apiVersion": "batch/v1", "kind": "Job", "metadata": {"name": "a"}, "spec": spec}
+    made = json.loads(await client.raw("POST", jobs, body))
+    told = json.loads(await client.raw("PUT", f"{jobs}/a/status", body))
+    assert told["metadata"]["labels"] == made["metadata"]["labels"]
+    assert told["metadata"]["labels"]["job-name"] == "a"

@@ -73,6 +73,11 @@ def on_status(kind: Kind, new: Json, old: Json) -> None:
     """Put right what a write to the status cannot change."""
     if kind.resource == CRDS:
         crd_status.keep_stored(new)
+    if kind.resource == "batch/jobs" and not new["metadata"].get("labels"):
+        template = (new.get("spec") or {}).get("template") or {}  # none of its own: those of its template
+        labels = (template.get("metadata") or {}).get("labels")
+        if labels:
+            new["metadata"]["labels"] = dict(labels)
     if kind.resource == "apps/daemonsets":
         annotations = new["metadata"].get("annotations") or {}
         kept = (old["metadata"].get("annotations") or {}).get(_GENERATION, "0")
